@@ -1,0 +1,2 @@
+//! The `cera` command.
+fn main() {}

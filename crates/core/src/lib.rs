@@ -1,0 +1,1 @@
+//! Tiers, probe, kernel tables, runtime, op graph, planner and executor.

@@ -1,0 +1,1 @@
+//! Model files, architectures and the model itself.

@@ -1,0 +1,94 @@
+//! The argument structs of matrix kernels.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::acts::ActsRef;
+use crate::pack::PackedRef;
+
+/// A writable f32 matrix, row-major by token: element `(token, row)` is at `token * stride + row`.
+///
+/// Several workers may hold views of one matrix as long as they write disjoint elements; that is what
+/// [`OutMat::from_raw`] asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct OutMat<'a> {
+    ptr: *mut f32,
+    tokens: usize,
+    rows: usize,
+    stride: usize,
+    _out: PhantomData<&'a mut [f32]>,
+}
+
+impl OutMat<'_> {
+    /// A view of `tokens` by `rows` elements, `stride` elements from one token to the next.
+    ///
+    /// # Safety
+    /// - `ptr` is valid for writes of every element `(token, row)` for the lifetime of the view;
+    /// - nobody else reads or writes an element while the holder of this view may write it.
+    ///
+    /// # Panics
+    /// If `stride < rows`.
+    pub unsafe fn from_raw(ptr: *mut f32, tokens: usize, rows: usize, stride: usize) -> Self {
+        assert!(stride >= rows, "stride {stride} is less than the {rows} rows of a token");
+        OutMat { ptr, tokens, rows, stride, _out: PhantomData }
+    }
+
+    /// Tokens.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// Rows per token.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements from one token to the next.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The address of element `(token, row)`.
+    ///
+    /// # Panics
+    /// If the element is outside of the matrix.
+    #[inline(always)]
+    pub fn at(&self, token: usize, row: usize) -> *mut f32 {
+        assert!(token < self.tokens && row < self.rows, "({token}, {row}) is outside of the output");
+        self.ptr.wrapping_add(token * self.stride + row)
+    }
+
+    /// Writes `values` to rows `row..` of one token.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    #[inline(always)]
+    pub fn store(&self, token: usize, row: usize, values: &[f32]) {
+        assert!(
+            token < self.tokens && row <= self.rows && values.len() <= self.rows - row,
+            "store outside of the output"
+        );
+        let to = self.ptr.wrapping_add(token * self.stride + row);
+        // SAFETY: the assertion keeps the range inside of the matrix, which `from_raw` was promised to be writable and
+        // not shared; `values` is a shared borrow and so cannot be the same memory.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) }
+    }
+}
+
+/// One piece of work of a matrix kernel: `out[token, row] = x[token, :] . w[row, :]` for the rows of `strips` and the
+/// tokens of `tiles`.
+///
+/// Shapes: `w: [m, k]`, `x: [n, k]`, `out: [n, m]`, row-major. Rows past `m` in the last strip are not written.
+#[derive(Debug, Clone)]
+pub struct GemmArgs<'a> {
+    /// The weights.
+    pub w: PackedRef<'a>,
+    /// The activations, in the activation format that the kernel states.
+    pub x: ActsRef<'a>,
+    /// Strips of 16 weight rows to compute.
+    pub strips: Range<usize>,
+    /// Column tiles of `x` to compute.
+    pub tiles: Range<usize>,
+    /// Where the results go: `n` tokens by `m` rows.
+    pub out: OutMat<'a>,
+}

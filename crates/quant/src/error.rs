@@ -1,0 +1,49 @@
+//! The error type of this crate.
+
+use crate::Format;
+
+/// What can be wrong with the arguments of this crate's functions.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuantError {
+    /// A length or shape does not fit.
+    #[error("{what}: expected {expected}, found {got}")]
+    ShapeMismatch {
+        /// Which length is wrong, with its unit.
+        what: &'static str,
+        /// The length that fits.
+        expected: usize,
+        /// The length that was given.
+        got: usize,
+    },
+    /// A row length is not a whole number of blocks.
+    #[error("a row of {k} elements is not a whole number of {format} blocks of {block}")]
+    PartialBlock {
+        /// The weight format.
+        format: Format,
+        /// Elements in the row.
+        k: usize,
+        /// Elements per block.
+        block: usize,
+    },
+    /// The formats of two arguments do not go together.
+    #[error("{what}: expected {expected}, found {got}")]
+    FormatMismatch {
+        /// Which argument is wrong.
+        what: &'static str,
+        /// The format that fits.
+        expected: &'static str,
+        /// The format that was given.
+        got: &'static str,
+    },
+    /// A size in bytes does not fit the address space.
+    #[error("{what}: {m} rows of {k} elements do not fit the address space")]
+    TooLarge {
+        /// What was to be sized.
+        what: &'static str,
+        /// Rows.
+        m: usize,
+        /// Elements per row.
+        k: usize,
+    },
+}

@@ -1,0 +1,1 @@
+//! Scalar matrix kernels over packed weights, for every weight format.

@@ -1,0 +1,3 @@
+//! The scalar kernels: the definition of every number that the engine produces.
+
+pub mod gemm;

@@ -1,0 +1,1 @@
+//! Test support: a GGUF writer that can lie, fixture readers and generators.
