@@ -1,1 +1,3 @@
 //! Test support: a GGUF writer that can lie, fixture readers and generators.
+
+pub mod fixtures;
