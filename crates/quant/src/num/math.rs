@@ -16,8 +16,7 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Coefficients of `(e^r - 1 - r) / r^2` for `|r| <= ln(2) / 2`, highest degree first.
 ///
 /// Source: S. L. Moshier, Cephes Mathematical Library, `expf`.
-const EXP: [f32; 6] =
-    [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1];
+const EXP: [f32; 6] = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
 
 /// `e^x`: 0 below [`EXP_LOW`], infinite above [`EXP_HIGH`], exactly 1 at both zeros, NaN for NaN.
 ///
@@ -55,7 +54,7 @@ pub fn silu<S: Simd>(s: S, x: S::F) -> S::F {
 #[inline(always)]
 pub fn gelu_tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let cubic = s.mul(s.splat(0.044_715), s.mul(x, x));
-    let u2 = s.mul(s.splat(2.0 * 0.797_884_56), s.fma(cubic, x, x));
+    let u2 = s.mul(s.splat(2.0 * 0.797_884_6), s.fma(cubic, x, x));
     s.mul(x, sigmoid(s, u2))
 }
 
