@@ -46,4 +46,20 @@ pub enum QuantError {
         /// Elements per row.
         k: usize,
     },
+    /// A format has no quantizer.
+    #[error("{format} has no quantizer")]
+    NoQuantizer {
+        /// The weight format.
+        format: Format,
+    },
+    /// A number has no place in a format: it is not finite, or beyond the format's range.
+    #[error("element {index} is {value}, which {format} cannot represent")]
+    Unrepresentable {
+        /// The weight format.
+        format: Format,
+        /// The position in the row.
+        index: usize,
+        /// The number.
+        value: f32,
+    },
 }
