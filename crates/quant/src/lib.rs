@@ -8,7 +8,9 @@ pub mod args;
 pub mod blocks;
 mod error;
 mod format;
+pub mod kv;
 pub mod num;
+pub mod ops;
 pub mod pack;
 pub mod scalar;
 

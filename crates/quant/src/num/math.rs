@@ -1,6 +1,6 @@
 //! `exp` and what is made of it, on sixteen lanes.
 
-use super::{LANES, Scalar, Simd};
+use super::Simd;
 
 /// `exp` is 0 below this.
 pub const EXP_LOW: f32 = -87.3;
@@ -82,11 +82,6 @@ pub fn erf<S: Simd>(s: S, x: S::F) -> S::F {
 pub fn gelu_erf<S: Simd>(s: S, x: S::F) -> S::F {
     let e = erf(s, s.mul(x, s.splat(std::f32::consts::FRAC_1_SQRT_2)));
     s.mul(s.mul(s.splat(0.5), x), s.add(s.splat(1.0), e))
-}
-
-/// `e^x` of one value, with the bits of [`exp`].
-pub fn exp1(x: f32) -> f32 {
-    exp(Scalar, [x; LANES])[0]
 }
 
 /// `ln(1 + e^x)` in f64, rounded to f32.

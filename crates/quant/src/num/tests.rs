@@ -116,6 +116,11 @@ fn fma_edges() {
     assert_eq!(fma(tiny, 0.5, 0.0).to_bits(), 0);
 }
 
+/// One value.
+fn exp1(x: f32) -> f32 {
+    exp(Scalar, [x; LANES])[0]
+}
+
 /// Every `step`-th f32 of both signs between two magnitudes.
 fn sweep(low: f32, high: f32, step: usize) -> impl Iterator<Item = f32> {
     (low.to_bits()..high.to_bits()).step_by(step).flat_map(|b| [f32::from_bits(b), -f32::from_bits(b)])

@@ -1,0 +1,152 @@
+//! The key and value cache: element types, the layout of a page, and access to the pages of a sequence.
+//!
+//! A page holds [`PAGE_KEYS`] consecutive positions of one layer for all of its KV heads. In elements:
+//!
+//! ```text
+//! page = [head][keys, values]
+//! keys   = [position / 16][k_dim][16]          a lane is a position
+//! values = [position][v_dim rounded up to 16]  the padding is zero
+//! ```
+
+mod pages;
+
+pub use pages::KvPages;
+
+use crate::num::{LANES, Simd};
+
+/// Positions of a page.
+pub const PAGE_KEYS: usize = 64;
+
+/// The element type of a KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KvType {
+    /// IEEE 754 single precision.
+    F32,
+    /// IEEE 754 half precision, rounded to nearest even.
+    F16,
+}
+
+impl KvType {
+    /// The name, as on the command line.
+    pub const fn label(self) -> &'static str {
+        match self {
+            KvType::F32 => "f32",
+            KvType::F16 => "f16",
+        }
+    }
+
+    /// Bytes per element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            KvType::F32 => 4,
+            KvType::F16 => 2,
+        }
+    }
+}
+
+/// The heads of one layer's KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KvShape {
+    /// KV heads.
+    pub heads: usize,
+    /// Elements of a key.
+    pub k_dim: usize,
+    /// Elements of a value.
+    pub v_dim: usize,
+}
+
+impl KvShape {
+    /// Elements from one value to the next.
+    pub const fn v_stride(&self) -> usize {
+        self.v_dim.next_multiple_of(LANES)
+    }
+
+    /// Elements of the keys of one head in a page.
+    pub const fn keys_len(&self) -> usize {
+        PAGE_KEYS * self.k_dim
+    }
+
+    /// Elements of one head in a page.
+    pub const fn head_len(&self) -> usize {
+        self.keys_len() + PAGE_KEYS * self.v_stride()
+    }
+
+    /// Elements of a page.
+    pub const fn page_len(&self) -> usize {
+        self.heads * self.head_len()
+    }
+}
+
+/// An element type of the cache.
+pub trait KvElem: Copy + Send + Sync + 'static {
+    /// Sixteen elements as f32, exactly.
+    fn load<S: Simd>(s: S, x: &[Self; LANES]) -> S::F;
+    /// Sixteen f32 rounded to this type.
+    fn round<S: Simd>(s: S, v: S::F) -> [Self; LANES];
+}
+
+impl KvElem for f32 {
+    #[inline(always)]
+    fn load<S: Simd>(s: S, x: &[f32; LANES]) -> S::F {
+        s.load(x)
+    }
+
+    #[inline(always)]
+    fn round<S: Simd>(s: S, v: S::F) -> [f32; LANES] {
+        s.to_array(v)
+    }
+}
+
+/// The bits of an f16.
+impl KvElem for u16 {
+    #[inline(always)]
+    fn load<S: Simd>(s: S, x: &[u16; LANES]) -> S::F {
+        s.load_f16(x)
+    }
+
+    #[inline(always)]
+    fn round<S: Simd>(s: S, v: S::F) -> [u16; LANES] {
+        let mut out = [0; LANES];
+        s.store_f16(v, &mut out);
+        out
+    }
+}
+
+/// Arguments of [`append`].
+#[derive(Debug)]
+pub struct AppendArgs<'a, T> {
+    /// The pages of the sequence in one layer.
+    pub pages: KvPages<'a, T>,
+    /// The position of the token.
+    pub position: usize,
+    /// The keys of all KV heads of the token: `[heads, k_dim]`.
+    pub k: &'a [f32],
+    /// The values of all KV heads of the token: `[heads, v_dim]`.
+    pub v: &'a [f32],
+}
+
+/// Writes the keys and values of one token into the pages.
+///
+/// # Panics
+/// If the position is past the pages or the lengths do not fit their shape.
+#[inline(always)]
+pub fn append<S: Simd, T: KvElem>(s: S, args: &mut AppendArgs<'_, T>) {
+    let shape = args.pages.shape();
+    assert_eq!(args.k.len(), shape.heads * shape.k_dim, "append: elements of k");
+    assert_eq!(args.v.len(), shape.heads * shape.v_dim, "append: elements of v");
+    for head in 0..shape.heads {
+        let k = &args.k[head * shape.k_dim..][..shape.k_dim];
+        for (i, part) in k.chunks(LANES).enumerate() {
+            args.pages.store_key(
+                head,
+                args.position,
+                i * LANES,
+                &T::round(s, s.load_part(part))[..part.len()],
+            );
+        }
+        let v = &args.v[head * shape.v_dim..][..shape.v_dim];
+        for (i, part) in v.chunks(LANES).enumerate() {
+            args.pages.store_value(head, args.position, i * LANES, &T::round(s, s.load_part(part)));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The f32 operations of a layer, written once over [`Simd`](crate::num::Simd) for every tier.
+//!
+//! `docs/numerics.md`, section 4, states their order of operations. Each function is instantiated by
+//! [`scalar::ops`](crate::scalar::ops) and by every wider tier.
+
+mod attention;
+mod elementwise;
+mod norm;
+mod rope;
+
+pub use attention::{AttentionArgs, CHUNK_KEYS, attention};
+pub use elementwise::{Activation, AddArgs, GatedArgs, add, gated};
+pub use norm::{RmsNormArgs, rms_norm};
+pub use rope::{RopeArgs, RopePairs, rope, rope_table};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! The f32 operations on scalar lanes.
+
+use crate::kv::{self, AppendArgs};
+use crate::num::Scalar;
+use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+
+/// [`ops::rms_norm`] on scalar lanes.
+pub fn rms_norm(args: &mut RmsNormArgs<'_>) {
+    ops::rms_norm(Scalar, args);
+}
+
+/// [`ops::add`] on scalar lanes.
+pub fn add(args: &mut AddArgs<'_>) {
+    ops::add(Scalar, args);
+}
+
+/// [`ops::gated`] on scalar lanes.
+pub fn gated(args: &mut GatedArgs<'_>) {
+    ops::gated(Scalar, args);
+}
+
+/// [`ops::rope`] on scalar lanes.
+pub fn rope(args: &mut RopeArgs<'_>) {
+    ops::rope(Scalar, args);
+}
+
+/// [`ops::attention`] over an f32 cache on scalar lanes.
+pub fn attention_f32(args: &mut AttentionArgs<'_, f32>) {
+    ops::attention(Scalar, args);
+}
+
+/// [`ops::attention`] over an f16 cache on scalar lanes.
+pub fn attention_f16(args: &mut AttentionArgs<'_, u16>) {
+    ops::attention(Scalar, args);
+}
+
+/// [`kv::append`] to an f32 cache on scalar lanes.
+pub fn append_f32(args: &mut AppendArgs<'_, f32>) {
+    kv::append(Scalar, args);
+}
+
+/// [`kv::append`] to an f16 cache on scalar lanes.
+pub fn append_f16(args: &mut AppendArgs<'_, u16>) {
+    kv::append(Scalar, args);
+}
