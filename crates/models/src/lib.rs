@@ -1,1 +1,3 @@
 //! Model files, architectures and the model itself.
+
+pub mod gguf;
