@@ -29,10 +29,9 @@ fn emulated(a: f32, b: f32, c: f32) -> f32 {
     // Two-sum: `s + e` is the exact sum. `e` is NaN where `s` is infinite or NaN, and then nothing is to be mended.
     let c_part = s - p;
     let e = (p - (s - c_part)) + (c - c_part);
-    let mut bits = s.to_bits();
-    if e.abs() > 0.0 && bits & 1 == 0 {
-        let away = (e > 0.0) == (s > 0.0);
-        bits = if away { bits + 1 } else { bits - 1 };
-    }
+    let inexact = u64::from(e.abs() > 0.0);
+    let opposite = (e.to_bits() ^ s.to_bits()) >> 63;
+    // The odd neighbour of `s` on the side of the exact sum, unless `s` is odd itself.
+    let bits = (s.to_bits() - (opposite & inexact)) | inexact;
     f64::from_bits(bits) as f32
 }
