@@ -36,6 +36,16 @@ pub enum QuantError {
         /// The format that was given.
         got: &'static str,
     },
+    /// A range ends beyond what there is.
+    #[error("{what}: the range ends at {end} of {len}")]
+    OutOfRange {
+        /// What is counted.
+        what: &'static str,
+        /// The end of the range.
+        end: usize,
+        /// How many there are.
+        len: usize,
+    },
     /// A size in bytes does not fit the address space.
     #[error("{what}: {m} rows of {k} elements do not fit the address space")]
     TooLarge {

@@ -30,12 +30,22 @@
 //! | `BF16` | two elements: `[[even, odd]; 16]`; a missing odd element is 0 |
 //!
 //! Scale bytes keep the bits and the order of the file: byte `4r + i` of scale vector `v` is byte `4v + i` of the row.
-//! `BF16` weights of a magnitude below 2^-55 are packed as zeros (`docs/numerics.md`, section 3).
+//! `BF16` weights of a magnitude below 2^-55 are packed as zeros of their sign (`docs/numerics.md`, section 3).
+
+mod fields;
+mod form;
+mod strip;
+
+pub(crate) use fields::Fields;
+pub use strip::{pack, pack_strip};
 
 use crate::{Format, QuantError};
 
 /// Rows of a strip.
 pub const STRIP_ROWS: usize = 16;
+
+/// Bytes of a vector: four of every row of a strip.
+const VECTOR: usize = 4 * STRIP_ROWS;
 
 /// Names a packed layout. Kernels state the layout that they read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
