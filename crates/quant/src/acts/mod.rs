@@ -18,16 +18,59 @@
 //!
 //! `sum` is the sum of the codes, `scaled_sum = scale * (sum as f32)`, `sums16[i]` and `sums32[i]` are the sums of 16
 //! and 32 consecutive codes, and `pairs[j]` (`pairs16[i][j]`: of 16 codes) is the sum of the codes at positions `2j`
-//! and `2j + 1` modulo 4.
+//! and `2j + 1` modulo 4. Elements past the last of a row count as zeros.
+
+mod quantize;
+
+pub use quantize::{quantize_acts, quantize_tile, quantize_token};
 
 use crate::{Format, QuantError};
+
+/// The record of 32 elements in [`ActFormat::Q8x32`].
+#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Q8x32 {
+    /// The step of the codes: 0, NaN (bits `0x7fc00000`, if an element is not finite), or positive and normal.
+    pub scale: f32,
+    /// The sum of the codes.
+    pub sum: i32,
+    /// `scale * (sum as f32)`; NaN (bits `0x7fc00000`) if the scale is.
+    pub scaled_sum: f32,
+    /// The sums of the codes at positions `2j` and `2j + 1` modulo 4.
+    pub pairs: [i16; 2],
+    /// The codes, in -127..=127.
+    pub codes: [i8; 32],
+}
+
+/// The record of 256 elements in [`ActFormat::Q8x256`].
+#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Q8x256 {
+    /// As [`Q8x32::scale`].
+    pub scale: f32,
+    /// Zeros, which align what follows.
+    pub zeros: [u32; 3],
+    /// The sums of 16 consecutive codes.
+    pub sums16: [i16; 16],
+    /// The sums of 32 consecutive codes.
+    pub sums32: [i16; 8],
+    /// As [`Q8x32::pairs`], for every 16 codes.
+    pub pairs16: [[i16; 2]; 16],
+    /// The codes, in -127..=127.
+    pub codes: [i8; 256],
+}
+
+const _: () = {
+    assert!(size_of::<Q8x32>() == ActFormat::Q8x32.record_bytes());
+    assert!(size_of::<Q8x256>() == ActFormat::Q8x256.record_bytes());
+};
 
 /// How activations are stored for a matrix kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ActFormat {
     /// f32 as it is.
     F32,
-    /// Rounded to bf16, magnitudes below 2^-55 to zero.
+    /// Rounded to bf16, to nearest even; then magnitudes below 2^-55 become zeros of their sign.
     Bf16,
     /// int8 with one f32 scale per 32 elements.
     Q8x32,
