@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::acts::ActsRef;
+use crate::QuantError;
+use crate::acts::{ActFormat, ActsRef};
 use crate::pack::PackedRef;
 
 /// A writable f32 matrix, row-major by token: element `(token, row)` is at `token * stride + row`.
@@ -91,4 +92,42 @@ pub struct GemmArgs<'a> {
     pub tiles: Range<usize>,
     /// Where the results go: `n` tokens by `m` rows.
     pub out: OutMat<'a>,
+}
+
+impl GemmArgs<'_> {
+    /// Whether a kernel can run on these arguments. Callers check; kernels panic where they rely on it.
+    ///
+    /// An empty range is fine, and so is an output with more tokens or rows than are computed.
+    ///
+    /// # Errors
+    /// [`QuantError::FormatMismatch`] if the kernels of the weights read other activations,
+    /// [`QuantError::ShapeMismatch`] if the rows have different lengths or the output is too small,
+    /// [`QuantError::OutOfRange`] if a range ends after the last strip or tile.
+    pub fn check(&self) -> Result<(), QuantError> {
+        let (wanted, found) = (ActFormat::of(self.w.format()), self.x.format());
+        if wanted != found {
+            let (expected, got) = (wanted.label(), found.label());
+            return Err(QuantError::FormatMismatch { what: "activations of a matrix kernel", expected, got });
+        }
+        if self.x.k() != self.w.k() {
+            let (expected, got) = (self.w.k(), self.x.k());
+            return Err(QuantError::ShapeMismatch { what: "elements of an activation row", expected, got });
+        }
+        for (what, range, len) in
+            [("strips", &self.strips, self.w.strips()), ("column tiles", &self.tiles, self.x.tiles())]
+        {
+            if range.end > len {
+                return Err(QuantError::OutOfRange { what, end: range.end, len });
+            }
+        }
+        for (what, expected, got) in [
+            ("tokens of the output, at least", self.x.n(), self.out.tokens()),
+            ("rows of the output, at least", self.w.m(), self.out.rows()),
+        ] {
+            if got < expected {
+                return Err(QuantError::ShapeMismatch { what, expected, got });
+            }
+        }
+        Ok(())
+    }
 }

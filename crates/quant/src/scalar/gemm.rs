@@ -1,1 +1,0 @@
-//! Scalar matrix kernels over packed weights, for every weight format.
