@@ -1,0 +1,77 @@
+//! `xtask bless`: rewrites the golden file from a run on every tier.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::proc;
+use crate::test::{self, Arch, Platform, TestBinary};
+
+/// The file that holds the golden hashes, below the workspace root.
+const GOLDEN: &str = "tests/golden.json";
+/// The test target that compares with it, or writes what it computed to the path that the variable names.
+const GOLDEN_TEST: &str = "tier_golden";
+const BLESS_VAR: &str = "CERA_BLESS";
+
+/// Arguments of `xtask bless`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only this architecture [default: this machine's and, emulated, aarch64].
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+}
+
+/// Runs the golden test on every tier and, if all agree, puts their common result in place.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let host = Arch::host()?;
+    let mut archs = vec![args.arch.unwrap_or(host)];
+    if args.arch.is_none() && host != Arch::Aarch64 {
+        archs.push(Arch::Aarch64);
+    }
+    let mut results: Vec<(String, String)> = Vec::new();
+    for arch in archs {
+        results.extend(compute(&Platform::new(arch)?)?);
+    }
+    let Some((first, golden)) = results.first() else { bail!("no tier is available") };
+    let others: Vec<&str> =
+        results.iter().filter(|(_, text)| text != golden).map(|(tier, _)| tier.as_str()).collect();
+    if !others.is_empty() {
+        bail!("{GOLDEN} stays as it is: {} and {first} disagree", others.join(", "));
+    }
+    let path = proc::root().join(GOLDEN);
+    fs::write(&path, golden).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{GOLDEN} holds what {} runs agree on", results.len());
+    Ok(())
+}
+
+/// The result of the golden test for each available tier, labelled with architecture and tier.
+fn compute(platform: &Platform) -> Result<Vec<(String, String)>> {
+    let build = test::build(platform, &[])?;
+    let cera = build.cera(platform)?;
+    let binaries: Vec<&TestBinary> =
+        build.tests.iter().filter(|binary| binary.target == GOLDEN_TEST).collect();
+    let [binary] = binaries[..] else {
+        bail!("there are {} test targets named {GOLDEN_TEST}", binaries.len())
+    };
+    let dir = proc::target_dir().join("xtask/bless").join(platform.arch().name());
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let mut results = Vec::new();
+    for tier in test::available_tiers(platform, &cera)? {
+        let name = format!("{} {}", platform.arch().name(), tier.label);
+        let path: PathBuf = dir.join(format!("{}.json", tier.label));
+        if path.exists() {
+            fs::remove_file(&path)?;
+        }
+        let mut env = test::common_env();
+        env.push((test::TIER_VAR, tier.label.clone().into()));
+        env.push((BLESS_VAR, path.clone()));
+        if !test::run_binary(platform, binary, &tier.label, &[], &env)?.success {
+            bail!("{GOLDEN_TEST} failed on {name}");
+        }
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("{GOLDEN_TEST} on {name} wrote no golden file"))?;
+        results.push((name, text));
+    }
+    Ok(results)
+}

@@ -1,0 +1,181 @@
+//! `xtask test`: every test once, and the tier-dependent ones once per tier, each tier in processes of its own.
+//!
+//! A test binary whose name starts with `tier_` depends on the tier. It is started with `CERA_CPU_TIER` set to the tier and
+//! `CERA_HITS_DIR` set to an empty folder, where the test support of the engine reports which kernels ran. A tier counts as
+//! run only if kernels of its own were hit: a tier that was asked for and was not is a failure, whatever the tests said.
+
+mod binaries;
+mod exec;
+mod hits;
+mod platform;
+mod tiers;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+pub(crate) use binaries::{Build, TestBinary, build};
+pub(crate) use exec::{Totals, run_binary};
+pub(crate) use platform::{Arch, Platform, missing_packages};
+use tiers::Tier;
+
+use crate::{model, proc};
+
+/// The variable that forces a tier.
+pub(crate) const TIER_VAR: &str = "CERA_CPU_TIER";
+/// The variable that names the folder of hit reports.
+const HITS_VAR: &str = "CERA_HITS_DIR";
+/// The variable that tells tests where the SmolLM2 file is.
+const SMOLLM2_VAR: &str = "CERA_TEST_SMOLLM2";
+
+/// Arguments of `xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The tiers to run, separated by commas [default: all that this machine or its emulator has].
+    #[arg(long, value_delimiter = ',')]
+    tiers: Vec<String>,
+    /// The processor architecture; a foreign one is built with a cross compiler and run under qemu.
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+    /// Only the tests of these packages [default: the workspace].
+    #[arg(short, long = "package")]
+    packages: Vec<String>,
+    /// Also run the slow tests, those marked `#[ignore]`.
+    #[arg(long)]
+    full: bool,
+    /// Filters and options for the test binaries, as after `cargo test --`.
+    #[arg(last = true)]
+    filters: Vec<String>,
+}
+
+/// What to run: the arguments of the command, or the choice of `xtask ci`.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) tiers: Vec<String>,
+    pub(crate) packages: Vec<String>,
+    pub(crate) full: bool,
+    pub(crate) filters: Vec<String>,
+}
+
+/// What came of a plan on one architecture.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) totals: Totals,
+    pub(crate) tiers_run: usize,
+    pub(crate) tiers_asked: usize,
+    pub(crate) failures: Vec<String>,
+}
+
+impl Report {
+    /// The line about the tiers.
+    pub(crate) fn tier_line(&self) -> String {
+        format!("ran {} of {} tiers", self.tiers_run, self.tiers_asked)
+    }
+
+    fn add(&mut self, name: &str, outcome: &exec::Outcome) {
+        self.totals += outcome.totals;
+        if !outcome.success {
+            self.failures.push(name.to_string());
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let platform = Platform::new(args.arch.map_or_else(Arch::host, Ok)?)?;
+    let plan = Plan {
+        tiers: args.tiers.clone(),
+        packages: args.packages.clone(),
+        full: args.full,
+        filters: args.filters.clone(),
+    };
+    let report = execute(&platform, &plan)?;
+    for failure in &report.failures {
+        println!("failed: {failure}");
+    }
+    println!("{}", report.tier_line());
+    println!("{}", report.totals);
+    if !report.failures.is_empty() {
+        bail!("{} of the runs failed", report.failures.len());
+    }
+    Ok(())
+}
+
+/// Builds and runs everything of the plan; failing tests are in the report, what keeps tests from running is an error.
+pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
+    let build = build(platform, &plan.packages)?;
+    let known = tiers::query(platform, &build.cera(platform)?)?;
+    let chosen = tiers::choose(&known, &plan.tiers)?;
+    let mut report = Report { tiers_asked: chosen.len(), ..Report::default() };
+    for binary in build.tests.iter().filter(|binary| !binary.is_tier_test()) {
+        let outcome = run_binary(platform, binary, "", &libtest_args(plan), &common_env())?;
+        report.add(&binary.name, &outcome);
+    }
+    if !platform.is_emulated() && plan.filters.is_empty() {
+        let outcome = exec::doc_tests(platform, &plan.packages)?;
+        report.add("doc tests", &outcome);
+    }
+    for tier in chosen {
+        run_tier(platform, plan, &build, &known, tier, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn run_tier(
+    platform: &Platform,
+    plan: &Plan,
+    build: &Build,
+    known: &[Tier],
+    tier: &Tier,
+    report: &mut Report,
+) -> Result<()> {
+    if !tier.available {
+        report.failures.push(format!("tier {} is not available here and did not run", tier.label));
+        return Ok(());
+    }
+    let dir = hits_dir(platform, &tier.label);
+    hits::prepare(&dir)?;
+    let mut env = common_env();
+    env.push((TIER_VAR, tier.label.clone().into()));
+    env.push((HITS_VAR, dir.clone()));
+    for binary in build.tests.iter().filter(|binary| binary.is_tier_test()) {
+        let outcome = run_binary(platform, binary, &tier.label, &libtest_args(plan), &env)?;
+        report.add(&format!("{} [{}]", binary.name, tier.label), &outcome);
+    }
+    let counted = hits::read(&dir, &tier.label, known)?;
+    println!("  tier {}: {counted}", tier.label);
+    if counted.own == 0 {
+        report.failures.push(format!("tier {} did not run: no kernel of its own was hit", tier.label));
+    } else {
+        report.tiers_run += 1;
+    }
+    Ok(())
+}
+
+fn hits_dir(platform: &Platform, tier: &str) -> PathBuf {
+    proc::target_dir().join("xtask/hits").join(platform.arch().name()).join(tier)
+}
+
+fn libtest_args(plan: &Plan) -> Vec<String> {
+    let mut args = plan.filters.clone();
+    if plan.full {
+        args.push("--include-ignored".into());
+    }
+    args
+}
+
+/// What every test binary is told: where the demo model is, if it was fetched.
+pub(crate) fn common_env() -> Vec<(&'static str, PathBuf)> {
+    let given = std::env::var_os(SMOLLM2_VAR).map(PathBuf::from);
+    let cached = || model::cached(&model::SMOLLM2, &model::cache_dir().ok()?);
+    given.or_else(cached).map(|path| (SMOLLM2_VAR, absolute(&path))).into_iter().collect()
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The tiers that can run on this platform.
+pub(crate) fn available_tiers(platform: &Platform, cera: &Path) -> Result<Vec<Tier>> {
+    Ok(tiers::query(platform, cera)?.into_iter().filter(|tier| tier.available).collect())
+}
