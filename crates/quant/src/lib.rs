@@ -8,6 +8,7 @@ pub mod args;
 pub mod blocks;
 mod error;
 mod format;
+mod gate;
 pub mod kv;
 pub mod num;
 pub mod ops;
