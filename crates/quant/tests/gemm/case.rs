@@ -75,7 +75,7 @@ pub(crate) fn activations(n: usize, k: usize, rng: &mut Rng) -> Vec<f32> {
             1 => piece.iter_mut().for_each(|x| *x *= 1e-33),
             2 => piece[0] = 6e4,
             3 => piece.iter_mut().for_each(|x| *x = 6e4 * x.signum()),
-            4 => piece.iter_mut().for_each(|x| *x = 6e4 + *x),
+            4 => piece.iter_mut().for_each(|x| *x += 6e4),
             5 => piece[rng.below(piece.len())] *= 1e3,
             _ => {}
         }

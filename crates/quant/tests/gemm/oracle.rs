@@ -29,7 +29,7 @@ fn scales_at(format: Format) -> (usize, Option<usize>) {
 /// The scale of a block, and its minimum or the scale of its minima.
 fn scales(format: Format, block: &[u8]) -> (f32, Option<f32>) {
     if format == Format::MXFP4 {
-        return (2f64.powf(f64::from(block[0]) - 128.0) as f32, None);
+        return (libm::ldexp(1.0, i32::from(block[0]) - 128) as f32, None);
     }
     let (d, m) = scales_at(format);
     (half(block, d), m.map(|m| half(block, m)))
@@ -60,7 +60,7 @@ pub(crate) fn quantize(x: &[f32]) -> (f32, Vec<i64>) {
         return (f32::NAN, vec![0; x.len()]);
     }
     let amax = x.iter().fold(0.0, |max: f32, x| max.max(x.abs()));
-    if f64::from(amax) < 2f64.powf(-100.0) {
+    if f64::from(amax) < libm::ldexp(1.0, -100) {
         return (0.0, vec![0; x.len()]);
     }
     let inverse = 127.0 / amax;
@@ -74,7 +74,7 @@ fn dot(a: &[i64], b: &[i64]) -> i64 {
 /// A bf16 as the kernels see it: rounded to nearest even, small magnitudes flushed.
 pub(crate) fn bf16(x: f32) -> f32 {
     let x = half::bf16::from_f32(x).to_f32();
-    if f64::from(x.abs()) < 2f64.powf(-55.0) { 0.0 } else { x }
+    if f64::from(x.abs()) < libm::ldexp(1.0, -55) { 0.0 } else { x }
 }
 
 /// The result of one row of weights, as in the file, and one token.
