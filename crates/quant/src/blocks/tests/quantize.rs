@@ -240,3 +240,24 @@ fn wrong_lengths_are_refused() {
         quantize_row(format, &[], &mut []).unwrap();
     }
 }
+
+/// Relative RMS error on Gaussian values: what the format's step allows, and no more.
+#[test]
+fn the_mean_error_is_that_of_the_step() {
+    let expected = [
+        (Format::F32, 0.0..=0.0),
+        (Format::F16, 1.5e-4..=2.5e-4),
+        (Format::BF16, 1.2e-3..=2e-3),
+        (Format::Q8_0, 4e-3..=6e-3),
+        (Format::Q4_1, 0.06..=0.09),
+        (Format::Q4_0, 0.07..=0.1),
+    ];
+    let x = reference(Format::Q4_0).f32("x").data;
+    let square =
+        |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v) * f64::from(v)).sum::<f64>();
+    for (format, range) in expected {
+        let y = dequantized(format, &quantized(format, &x));
+        let error = square(&mut x.iter().zip(&y).map(|(x, y)| x - y)) / square(&mut x.iter().copied());
+        assert!(range.contains(&error.sqrt()), "{format}: {}", error.sqrt());
+    }
+}
