@@ -1,0 +1,92 @@
+use cera_quant::blocks::dequantize_row;
+
+use super::*;
+
+fn args(shape: &str, mix: &str, seed: u64) -> Args {
+    let mix = mix::parse(mix).expect("type");
+    Args { shape: shape.into(), mix, pure: false, layers: None, seed, output: PathBuf::new() }
+}
+
+fn formats(shape: &str, mix: &str) -> Vec<(String, Format)> {
+    let shape = Shape::named(shape).expect("shape");
+    let mix = mix::parse(mix).expect("type");
+    shape.tensors().into_iter().map(|t| (t.name.clone(), mix.format_of(&t, &shape, false))).collect()
+}
+
+fn format_of(shape: &str, mix: &str, name: &str) -> Format {
+    formats(shape, mix).into_iter().find(|(tensor, _)| tensor == name).expect("tensor").1
+}
+
+#[test]
+fn values_of_every_format_have_the_wanted_spread() {
+    let spread = 1.0 / 2048_f32.sqrt();
+    for format in Format::ALL {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut bytes = vec![0; format.row_bytes(1 << 16).expect("whole blocks")];
+        blocks::fill(format, spread, &mut rng, &mut bytes).expect("whole blocks");
+        let mut values = vec![0.0; 1 << 16];
+        dequantize_row(format, &bytes, &mut values).expect("row");
+        let n = values.len() as f64;
+        let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / n;
+        let rms = (values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>() / n).sqrt();
+        assert!((rms / f64::from(spread) - 1.0).abs() < 0.1, "{format}: {rms}");
+        assert!(mean.abs() < 0.25 * f64::from(spread), "{format}: {mean}");
+    }
+}
+
+#[test]
+fn norms_are_near_one() {
+    let mut bytes = vec![0; 4 * 1024];
+    blocks::fill_norm(0.02, &mut ChaCha8Rng::seed_from_u64(1), &mut bytes);
+    let values = bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value));
+    assert!(values.into_iter().all(|value| (value - 1.0).abs() < 0.05));
+}
+
+#[test]
+fn the_seed_decides_the_bytes_and_the_size_is_told() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let shape = Shape::named("tiny").expect("shape");
+    let make = |name: &str, seed| {
+        let path = dir.path().join(name);
+        let bytes = write(&path, &shape, &args("tiny", "Q4_K_M", seed)).expect("written");
+        let content = fs::read(path).expect("file");
+        assert_eq!(content.len() as u64, bytes);
+        content
+    };
+    let first = make("a", 3);
+    assert_eq!(first, make("b", 3));
+    assert_ne!(first, make("c", 4));
+}
+
+#[test]
+fn mixes_follow_the_quantizer_of_llama_cpp() {
+    let value = |layer| format_of("llama-1b", "Q4_K_M", &format!("blk.{layer}.attn_v.weight"));
+    let finer: Vec<u32> = (0..16).filter(|&layer| value(layer) == Format::Q6_K).collect();
+    assert_eq!(finer, [0, 1, 4, 7, 10, 13, 14, 15]);
+    assert_eq!(format_of("llama-1b", "Q4_K_M", "blk.2.attn_q.weight"), Format::Q4_K);
+    assert_eq!(format_of("llama-1b", "Q4_K_M", "token_embd.weight"), Format::Q6_K);
+    assert_eq!(format_of("llama-8b", "Q4_K_M", "token_embd.weight"), Format::Q4_K);
+    assert_eq!(format_of("llama-8b", "Q4_K_M", "output.weight"), Format::Q6_K);
+    assert_eq!(format_of("llama-1b", "Q8_0", "token_embd.weight"), Format::Q8_0);
+    assert_eq!(format_of("llama-1b", "Q4_K_M", "output_norm.weight"), Format::F32);
+}
+
+#[test]
+fn rows_that_fill_no_block_get_a_narrower_format() {
+    assert_eq!(format_of("smollm2-135m", "Q4_K_M", "blk.12.attn_q.weight"), Format::Q5_0);
+    assert_eq!(format_of("smollm2-135m", "Q4_K_M", "blk.12.ffn_down.weight"), Format::Q4_K);
+    assert_eq!(format_of("smollm2-135m", "Q4_K_M", "token_embd.weight"), Format::Q8_0);
+}
+
+#[test]
+fn tokens_are_distinct_and_merges_use_known_parts() {
+    let vocab = vocab::build(49_152);
+    let mut known: std::collections::HashSet<&str> = vocab.tokens[..259].iter().map(String::as_str).collect();
+    assert_eq!((vocab.tokens.len(), known.len()), (49_152, 259));
+    for (token, merge) in vocab.tokens[259..].iter().zip(&vocab.merges) {
+        let (left, right) = merge.split_once(' ').expect("two parts");
+        assert!(known.contains(left) && known.contains(right), "{merge}");
+        assert_eq!(format!("{left}{right}"), *token);
+        assert!(known.insert(token), "{token}");
+    }
+}
