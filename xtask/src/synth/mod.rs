@@ -58,10 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::rename(&partial, &args.output).with_context(|| format!("cannot write {}", args.output.display()))?;
     let elements: u64 = shape.tensors().iter().map(Tensor::elements).sum();
     println!(
-        "{}: {:.3} G weights in {:.3} GB",
+        "{}: {:.1} M weights in {:.1} MB",
         args.output.display(),
-        elements as f64 / 1e9,
-        bytes as f64 / 1e9
+        elements as f64 / 1e6,
+        bytes as f64 / 1e6
     );
     Ok(())
 }
