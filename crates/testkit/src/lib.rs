@@ -1,5 +1,8 @@
 //! Test support: a GGUF writer that can lie, fixture readers and generators.
 
+pub mod alloc;
 pub mod fixtures;
+pub mod gguf;
+pub mod hostile;
 pub mod rng;
 pub mod weights;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::header::beginning;
 use super::map::Mapping;
 use super::shown::shown_path;
 use super::{Fault, GgufError};
@@ -65,7 +66,7 @@ impl Bytes {
         let file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
         if len == 0 {
-            let fault = Fault::NotGguf { found: "an empty file".to_owned() };
+            let fault = Fault::NotGguf { found: beginning(&[]) };
             return Err(GgufError::Malformed { file: shown_path(path), fault });
         }
         match mode {

@@ -299,6 +299,16 @@ pub enum ShardFault {
         /// The names of the missing files.
         missing: Vec<String>,
     },
+    /// One shard was given where a whole model is needed.
+    #[error(
+        "this is shard {no} of {count}: the model is opened by the path of a shard, with the others next to it"
+    )]
+    Alone {
+        /// The shard.
+        no: u32,
+        /// The number of shards.
+        count: u32,
+    },
     /// A shard says something else than its name or the other shards.
     #[error("{key}: expected {expected}, found {found}")]
     Mismatch {

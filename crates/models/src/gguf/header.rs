@@ -57,8 +57,9 @@ pub(super) fn read_prelude(cursor: &mut Cursor<'_>) -> Result<Prelude, Fault> {
 }
 
 /// How a file that is not GGUF begins.
-fn beginning(head: &[u8]) -> String {
+pub(super) fn beginning(head: &[u8]) -> String {
     match head {
+        b"" => "an empty file".to_owned(),
         b"vers" => format!("{} (perhaps a Git LFS pointer instead of the file)", quoted(head)),
         b"GGML" | b"ggml" | b"lmgg" | b"fmgg" | b"tjgg" | b"algg" => {
             format!("{} (a predecessor of GGUF)", quoted(head))

@@ -54,7 +54,7 @@ impl GgufSet {
             None => GgufSet::from_files(vec![file]),
             Some((no, count)) => Err(GgufError::Shards {
                 file: file.name().to_owned(),
-                fault: ShardFault::Missing { no: no + 1, count, missing: Vec::new() },
+                fault: ShardFault::Alone { no: no + 1, count },
             }),
         }
     }
