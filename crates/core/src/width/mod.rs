@@ -1,0 +1,186 @@
+//! How many threads compute: the affinity mask, the CPU quota and the physical performance cores decide.
+
+mod cgroup;
+mod cpuset;
+mod topology;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::str::FromStr;
+use std::thread;
+
+use thiserror::Error;
+
+use crate::settings::{Setting, Source, THREADS_VARIABLE};
+
+pub use cgroup::CpuQuota;
+pub use cpuset::CpuSet;
+pub use topology::Cores;
+
+/// A number of threads that can be asked for: from 1 to [`ThreadCount::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadCount(NonZeroUsize);
+
+impl ThreadCount {
+    /// The largest number that is not taken for a mistake.
+    pub const MAX: usize = 4096;
+
+    /// This many threads.
+    ///
+    /// # Errors
+    /// If there are none, or more than [`ThreadCount::MAX`].
+    pub fn new(threads: usize) -> Result<ThreadCount, ThreadCountError> {
+        NonZeroUsize::new(threads)
+            .filter(|n| n.get() <= ThreadCount::MAX)
+            .map(ThreadCount)
+            .ok_or_else(|| ThreadCountError { found: threads.to_string() })
+    }
+
+    /// The number.
+    pub fn get(self) -> usize {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for ThreadCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ThreadCount {
+    type Err = ThreadCountError;
+
+    /// Decimal digits and nothing else.
+    fn from_str(text: &str) -> Result<ThreadCount, ThreadCountError> {
+        let error = || ThreadCountError { found: text.to_owned() };
+        if !text.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(error());
+        }
+        ThreadCount::new(text.parse().map_err(|_| error())?)
+    }
+}
+
+/// Something that is not a number of threads.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{found:?} is not a number of threads; expected a whole number from 1 to {max}", max = ThreadCount::MAX)]
+pub struct ThreadCountError {
+    /// What was given.
+    pub found: String,
+}
+
+/// What the machine and its administrator say about the CPUs of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WidthFacts {
+    /// CPUs that the affinity mask allows; at least 1.
+    pub allowed: usize,
+    /// CPUs of the machine that are online, where known.
+    pub online: Option<usize>,
+    /// Physical cores that the allowed CPUs belong to, where known.
+    pub cores: Option<Cores>,
+    /// The tightest CPU quota, if there is one.
+    pub quota: Option<CpuQuota>,
+}
+
+impl WidthFacts {
+    /// The facts about this process and this machine, as of now.
+    pub fn native() -> WidthFacts {
+        let mask = core_affinity::get_core_ids()
+            .map(|ids| ids.into_iter().map(|core| core.id).collect::<CpuSet>())
+            .filter(|mask| !mask.is_empty());
+        let fallback = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        WidthFacts::read(Path::new("/"), mask.as_ref(), fallback)
+    }
+
+    /// The facts under a directory that holds `proc` and `sys`, for a process with an affinity mask, or, where that
+    /// cannot be read, with `fallback` CPUs. The mask is believed over sysfs, which in a container may show the host.
+    pub fn read(root: &Path, mask: Option<&CpuSet>, fallback: usize) -> WidthFacts {
+        let online = topology::online(root);
+        let cores = mask.or(online.as_ref()).and_then(|cpus| topology::cores(root, cpus));
+        WidthFacts {
+            allowed: mask.map_or(fallback, CpuSet::len).max(1),
+            online: online.map(|set| set.len()),
+            cores,
+            quota: cgroup::quota(root),
+        }
+    }
+}
+
+/// What decided the width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WidthReason {
+    /// Somebody asked for it.
+    Requested(Source),
+    /// The CPU quota, rounded down.
+    Quota,
+    /// The affinity mask.
+    Affinity,
+    /// The physical performance cores.
+    Cores,
+    /// The number of CPUs, of which nothing else is known.
+    Cpus,
+}
+
+/// The number of threads that compute, and why. It prints as a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Width {
+    /// The number; at least 1.
+    pub threads: usize,
+    /// What decided it.
+    pub reason: WidthReason,
+    /// What it was decided from.
+    pub facts: WidthFacts,
+}
+
+impl Width {
+    /// The width asked for, or the default: the smallest of the allowed CPUs, the quota rounded down and the physical
+    /// performance cores, and at least 1.
+    pub fn choose(asked: &Setting<ThreadCount>, facts: WidthFacts) -> Width {
+        if let Some(threads) = asked.get() {
+            return Width { threads: threads.get(), reason: WidthReason::Requested(asked.source()), facts };
+        }
+        let (limit, reason) = match facts.cores {
+            Some(cores) if cores.performance < facts.allowed => (cores.performance, WidthReason::Cores),
+            _ if facts.online.is_some_and(|online| online > facts.allowed) => {
+                (facts.allowed, WidthReason::Affinity)
+            }
+            Some(_) => (facts.allowed, WidthReason::Cores),
+            None => (facts.allowed, WidthReason::Cpus),
+        };
+        let (limit, reason) = match facts.quota.map(CpuQuota::whole_cpus) {
+            Some(quota) if quota < limit => (quota, WidthReason::Quota),
+            _ => (limit, reason),
+        };
+        Width { threads: limit.max(1), reason, facts }
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Width { threads, reason, facts } = *self;
+        let allowed = facts.allowed;
+        let cpus = if allowed == 1 { "CPU" } else { "CPUs" };
+        write!(f, "{threads} thread{}: ", if threads == 1 { "" } else { "s" })?;
+        match (reason, facts) {
+            (WidthReason::Requested(Source::Environment), _) => write!(f, "set by {THREADS_VARIABLE}"),
+            (WidthReason::Requested(_), _) => f.write_str("as asked for"),
+            (WidthReason::Quota, WidthFacts { quota: Some(quota), .. }) => {
+                write!(f, "the CPU quota is {:.2} CPUs, rounded down", quota.cpus())
+            }
+            (WidthReason::Affinity, WidthFacts { online: Some(online), .. }) => {
+                write!(f, "the affinity mask allows {allowed} of {online} CPUs")
+            }
+            (WidthReason::Cores, WidthFacts { cores: Some(cores), .. }) if cores.performance < cores.all => {
+                write!(f, "one for each fast core of {} cores ({allowed} {cpus})", cores.all)
+            }
+            (WidthReason::Cores, _) => write!(f, "one for each physical core ({allowed} {cpus})"),
+            (WidthReason::Quota | WidthReason::Affinity | WidthReason::Cpus, _) => {
+                write!(f, "for {allowed} {cpus}, of which nothing else is known")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
