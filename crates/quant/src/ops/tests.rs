@@ -10,8 +10,8 @@ fn fixture() -> Fixture {
 
 fn assert_close(what: &str, got: &[f32], expected: &[f32], (relative, absolute): (f32, f32)) {
     assert_eq!(got.len(), expected.len(), "{what}");
-    let far = got.iter().zip(expected).filter(|(g, e)| !((*g - *e).abs() <= relative * e.abs() + absolute));
-    let far: Vec<_> = far.take(5).collect();
+    let near = |g: f32, e: f32| (g - e).abs() <= relative * e.abs() + absolute;
+    let far: Vec<_> = got.iter().zip(expected).filter(|&(&g, &e)| !near(g, e)).take(5).collect();
     assert!(far.is_empty(), "{what}: (got, expected) {far:?}");
 }
 

@@ -1,0 +1,58 @@
+//! The error type of this crate.
+
+use cera_quant::QuantError;
+
+/// What can go wrong in building and running a graph.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A shape or format does not fit a kernel.
+    #[error(transparent)]
+    Quant(#[from] QuantError),
+    /// An operand of an op has the wrong shape.
+    #[error("{op}: {what} is {got}, expected {expected}")]
+    Operand {
+        /// The op, by its name in the graph.
+        op: String,
+        /// Which size is wrong.
+        what: &'static str,
+        /// The size that fits.
+        expected: usize,
+        /// The size that was given.
+        got: usize,
+    },
+    /// A weight given to a program is not the one that its graph declares.
+    #[error("{name}: expected {expected}, found {got}")]
+    Weight {
+        /// The weight.
+        name: String,
+        /// Format and shape that the graph declares.
+        expected: String,
+        /// Format and shape that were given.
+        got: String,
+    },
+    /// A sequence would outgrow its context.
+    #[error("the context is full: {held} positions held and {added} to add, of at most {limit}")]
+    ContextFull {
+        /// Positions that the sequence holds.
+        held: usize,
+        /// Tokens that the step adds.
+        added: usize,
+        /// The most positions that it can hold.
+        limit: usize,
+    },
+    /// A token id is past the vocabulary.
+    #[error("token {token} is outside of the vocabulary of {vocabulary}")]
+    Token {
+        /// The token id.
+        token: u32,
+        /// Rows of the embedding.
+        vocabulary: usize,
+    },
+    /// A state or snapshot belongs to another model or KV type.
+    #[error("the state belongs to another model or another KV type")]
+    StateMismatch,
+    /// A worker panicked: a bug of this library. The step was not done.
+    #[error("a worker panicked: {0}")]
+    Panic(String),
+}

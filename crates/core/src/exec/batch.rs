@@ -1,0 +1,150 @@
+//! The tokens of one pass: which sequence and position each has, and where its keys and values are.
+
+use std::ops::Range;
+
+use cera_quant::kv::{KvPages, KvShape, KvType};
+use cera_quant::ops::rope_table;
+
+use super::SeqStep;
+use crate::graph::{Graph, StateId};
+use crate::state::LayerState;
+
+/// A run of tokens of one sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Which of the steps.
+    pub(super) step: usize,
+    /// Which of its tokens.
+    pub(super) tokens: Range<usize>,
+}
+
+/// Cuts the tokens of all steps, in order, into passes of at most `chunk` tokens.
+pub(super) fn passes(lens: &[usize], chunk: usize) -> Vec<Vec<Run>> {
+    let mut passes: Vec<Vec<Run>> = Vec::new();
+    let mut room = 0;
+    for (step, &len) in lens.iter().enumerate() {
+        let mut from = 0;
+        while from < len {
+            if room == 0 {
+                passes.push(Vec::new());
+                room = chunk;
+            }
+            let take = room.min(len - from);
+            if let Some(pass) = passes.last_mut() {
+                pass.push(Run { step, tokens: from..from + take });
+            }
+            from += take;
+            room -= take;
+        }
+    }
+    passes
+}
+
+/// The page addresses of one sequence, per layer.
+#[derive(Debug)]
+struct Pages(Vec<Vec<*mut u8>>);
+
+// SAFETY: addresses only; they are dereferenced through `KvPages`, whose constructor states the conditions.
+unsafe impl Send for Pages {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Pages {}
+
+/// The tokens of one pass.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Token ids.
+    pub(super) ids: Vec<u32>,
+    /// The position of every token.
+    pub(super) positions: Vec<usize>,
+    /// Rows whose logits are wanted.
+    pub(super) outputs: Vec<usize>,
+    /// The sequence of every token.
+    sequences: Vec<usize>,
+    pages: Vec<Pages>,
+    kv: Vec<KvType>,
+    /// Cosines and sines of every rotary embedding: `[token][pair]`.
+    tables: Vec<(Vec<f32>, Vec<f32>)>,
+}
+
+impl Batch {
+    /// Prepares a pass: reserves state for its tokens and computes the rotary tables.
+    pub(super) fn new(graph: &Graph, runs: &[Run], steps: &mut [SeqStep<'_>]) -> Batch {
+        let mut batch = Batch {
+            ids: Vec::new(),
+            positions: Vec::new(),
+            outputs: Vec::new(),
+            sequences: Vec::new(),
+            pages: Vec::new(),
+            kv: Vec::new(),
+            tables: Vec::new(),
+        };
+        for run in runs {
+            let step = &mut steps[run.step];
+            let (count, sequence) = (run.tokens.len(), batch.pages.len());
+            for (i, token) in run.tokens.clone().enumerate() {
+                if step.want.includes(token, step.tokens.len()) {
+                    batch.outputs.push(batch.ids.len());
+                }
+                batch.ids.push(step.tokens[token]);
+                batch.positions.push(step.state.len() + i);
+                batch.sequences.push(sequence);
+            }
+            batch.kv.push(step.state.kv_type());
+            batch.pages.push(Pages(step.state.reserve(count)));
+        }
+        batch.tables = graph.ropes.iter().map(|rope| batch.table(&rope.inv_freq)).collect();
+        batch
+    }
+
+    fn table(&self, inv_freq: &[f32]) -> (Vec<f32>, Vec<f32>) {
+        let pairs = inv_freq.len();
+        let mut cos = vec![0.0; pairs * self.len()];
+        let mut sin = cos.clone();
+        if pairs > 0 {
+            let rows = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
+            for (&position, (cos, sin)) in self.positions.iter().zip(rows) {
+                rope_table(position, inv_freq, cos, sin);
+            }
+        }
+        (cos, sin)
+    }
+
+    /// Tokens.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Cosines and sines of rotary embedding `rope` for one token.
+    pub(super) fn angles(&self, rope: usize, token: usize) -> (&[f32], &[f32]) {
+        let (cos, sin) = &self.tables[rope];
+        let pairs = cos.len() / self.len();
+        (&cos[token * pairs..][..pairs], &sin[token * pairs..][..pairs])
+    }
+
+    /// The KV type of a token's sequence.
+    pub(super) fn kv_type(&self, token: usize) -> KvType {
+        self.kv[self.sequences[token]]
+    }
+
+    /// The pages of a token's sequence in one layer.
+    ///
+    /// # Safety
+    /// - `T` is the element type of the sequence's KV type;
+    /// - the states of the pass are borrowed exclusively for it, and a phase does not read positions that it writes.
+    pub(super) unsafe fn pages<T: Copy>(
+        &self,
+        token: usize,
+        state: StateId,
+        LayerState::Kv(shape): LayerState,
+    ) -> (KvPages<'_, T>, KvShape) {
+        let pages: &[*mut u8] = &self.pages[self.sequences[token]].0[state.0];
+        // SAFETY: pointers to different types have one representation; a page is a buffer at a multiple of 64 bytes with
+        // `page_len` elements of the sequence's type, zero-initialised, kept by the state for the whole pass. The caller
+        // promises the type and the absence of conflicting use.
+        let view = unsafe {
+            let pages = std::slice::from_raw_parts(pages.as_ptr().cast::<*mut T>(), pages.len());
+            KvPages::from_raw(shape, pages)
+        };
+        (view, shape)
+    }
+}

@@ -1,0 +1,107 @@
+//! The memory of a step: the slots of a plan, shared by the workers of a phase.
+
+use std::ops::Range;
+
+use crate::buffer::{ALIGN, AlignedBuf};
+use crate::plan::{Place, Plan};
+
+/// Memory for the slots of a plan.
+#[derive(Debug)]
+pub(super) struct Memory {
+    buf: AlignedBuf,
+    /// The offset of every slot, in bytes.
+    offsets: Vec<usize>,
+    capacity: usize,
+}
+
+impl Memory {
+    /// Memory for passes of up to `capacity` tokens.
+    pub(super) fn new(plan: &Plan, capacity: usize) -> Memory {
+        let mut end = 0;
+        let mut offsets = Vec::with_capacity(plan.slots.len());
+        for row in &plan.slots {
+            offsets.push(end);
+            end += (row * capacity).next_multiple_of(ALIGN);
+        }
+        Memory { buf: AlignedBuf::zeroed(end), offsets, capacity }
+    }
+
+    /// Tokens that fit.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The memory as the workers of one pass share it.
+    pub(super) fn share(&mut self) -> Shared<'_> {
+        Shared { base: self.buf.as_ptr_mut(), offsets: &self.offsets, capacity: self.capacity }
+    }
+}
+
+/// The memory of a pass, borrowed exclusively for it and shared by its workers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shared<'a> {
+    base: *mut u8,
+    offsets: &'a [usize],
+    capacity: usize,
+}
+
+// SAFETY: `Shared` only gives addresses inside of the borrowed memory; its accessors are `unsafe` and ask for the absence
+// of conflicting use.
+unsafe impl Send for Shared<'_> {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    fn at(&self, place: Place, rows: &Range<usize>) -> *mut u8 {
+        assert!(rows.start <= rows.end && rows.end <= self.capacity, "rows {rows:?} of {}", self.capacity);
+        self.base.wrapping_add(self.offsets[place.slot] + rows.start * place.row)
+    }
+
+    /// The address of the first row of a buffer of f32.
+    pub(super) fn ptr(&self, place: Place) -> *mut f32 {
+        self.at(place, &(0..0)).cast()
+    }
+
+    /// Rows of a buffer of f32.
+    ///
+    /// # Safety
+    /// Nobody writes these rows for the lifetime of the slice.
+    pub(super) unsafe fn rows(&self, place: Place, rows: Range<usize>) -> &'a [f32] {
+        let (ptr, len) = (self.at(place, &rows).cast::<f32>(), rows.len() * place.row / size_of::<f32>());
+        // SAFETY: `at` keeps the rows inside of the slot, which is initialised memory at a multiple of `ALIGN` with rows
+        // of whole f32; the caller promises that nobody writes them.
+        unsafe { std::slice::from_raw_parts(ptr, len) }
+    }
+
+    /// Rows of a buffer of f32, to write.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these rows for the lifetime of the slice.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn rows_mut(&self, place: Place, rows: Range<usize>) -> &'a mut [f32] {
+        let (ptr, len) = (self.at(place, &rows).cast::<f32>(), rows.len() * place.row / size_of::<f32>());
+        // SAFETY: as in `rows`; the caller promises that nobody else uses them.
+        unsafe { std::slice::from_raw_parts_mut(ptr, len) }
+    }
+
+    /// Bytes of the first `rows` rows of a buffer.
+    ///
+    /// # Safety
+    /// As [`Shared::rows`].
+    pub(super) unsafe fn bytes(&self, place: Place, rows: Range<usize>) -> &'a [u8] {
+        let (ptr, len) = (self.at(place, &rows), rows.len() * place.row);
+        // SAFETY: as in `rows`.
+        unsafe { std::slice::from_raw_parts(ptr, len) }
+    }
+
+    /// Bytes of rows of a buffer, to write.
+    ///
+    /// # Safety
+    /// As [`Shared::rows_mut`].
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn bytes_mut(&self, place: Place, rows: Range<usize>) -> &'a mut [u8] {
+        let (ptr, len) = (self.at(place, &rows), rows.len() * place.row);
+        // SAFETY: as in `rows_mut`.
+        unsafe { std::slice::from_raw_parts_mut(ptr, len) }
+    }
+}

@@ -1,0 +1,267 @@
+//! The executor: runs a planned graph over the tokens of one or more sequences.
+
+mod batch;
+mod memory;
+mod pass;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cera_quant::kv::KvType;
+
+use self::batch::{Batch, Run};
+use self::memory::Memory;
+use self::pass::Pass;
+use crate::error::Error;
+use crate::graph::{Graph, ValueId};
+use crate::plan::Plan;
+use crate::runtime::Runtime;
+use crate::state::{SeqState, StateSpec};
+use crate::weights::Matrix;
+
+/// Whose logits a step gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Of no token.
+    None,
+    /// Of the last token.
+    Last,
+    /// Of every token.
+    All,
+}
+
+impl Want {
+    /// Whether the logits of token `token` of `len` are wanted.
+    fn includes(self, token: usize, len: usize) -> bool {
+        match self {
+            Want::None => false,
+            Want::Last => token + 1 == len,
+            Want::All => true,
+        }
+    }
+
+    /// How many of `len` tokens have wanted logits.
+    fn count(self, len: usize) -> usize {
+        match self {
+            Want::None => 0,
+            Want::Last => len.min(1),
+            Want::All => len,
+        }
+    }
+}
+
+/// The tokens that a step adds to one sequence.
+#[derive(Debug)]
+pub struct SeqStep<'a> {
+    /// The sequence.
+    pub state: &'a mut SeqState,
+    /// The tokens to add.
+    pub tokens: &'a [u32],
+    /// Whose logits are wanted.
+    pub want: Want,
+}
+
+/// The logits of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logits {
+    vocabulary: usize,
+    data: Vec<f32>,
+    /// The first row of every sequence, and the number of rows at the end.
+    starts: Vec<usize>,
+}
+
+impl Logits {
+    /// Elements of a row.
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// All rows: those of the first sequence, then those of the next.
+    pub fn data(&self) -> &[f32] {
+        &self.data
+    }
+
+    /// The rows of one sequence of the step, one after the other; as many as were wanted.
+    ///
+    /// # Panics
+    /// If the step had no such sequence.
+    pub fn sequence(&self, step: usize) -> &[f32] {
+        &self.data[self.starts[step] * self.vocabulary..self.starts[step + 1] * self.vocabulary]
+    }
+}
+
+/// How a program is planned and run. None of it changes a bit of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramOptions {
+    /// Tokens of a pass at most.
+    pub chunk: usize,
+    /// Whether ops are fused where a fused form exists.
+    pub fuse: bool,
+}
+
+impl Default for ProgramOptions {
+    fn default() -> ProgramOptions {
+        ProgramOptions { chunk: 512, fuse: true }
+    }
+}
+
+/// Receives the rows of a dumped value: its id and the rows of one pass.
+pub type Tap<'a> = &'a mut dyn FnMut(ValueId, &[f32]);
+
+/// A planned graph with its weights, ready to run.
+#[derive(Debug)]
+pub struct Program {
+    graph: Graph,
+    plan: Plan,
+    state: Arc<StateSpec>,
+    weights: Vec<Matrix>,
+    runtime: Arc<Runtime>,
+    options: ProgramOptions,
+    workspace: Mutex<Option<Memory>>,
+}
+
+impl Program {
+    /// Plans `graph` over `weights`, one matrix per [`Graph::matrices`].
+    ///
+    /// # Errors
+    /// [`Error::Weight`] if a matrix is missing or is not what the graph declares.
+    pub fn new(
+        graph: Graph,
+        weights: Vec<Matrix>,
+        runtime: Arc<Runtime>,
+        options: ProgramOptions,
+    ) -> Result<Program, Error> {
+        let shown = |format, m, k| format!("{format} [{m}, {k}]");
+        for (i, info) in graph.matrices.iter().enumerate() {
+            let expected = shown(info.format, info.m, info.k);
+            let got = weights.get(i).map_or("nothing".to_owned(), |w| shown(w.format(), w.m(), w.k()));
+            if expected != got {
+                return Err(Error::Weight { name: info.name.clone(), expected, got });
+            }
+        }
+        let plan = Plan::new(&graph, options.fuse);
+        let state = Arc::new(graph.state.clone());
+        let options = ProgramOptions { chunk: options.chunk.max(1), ..options };
+        Ok(Program { graph, plan, state, weights, runtime, options, workspace: Mutex::new(None) })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The weights, in the order of [`Graph::matrices`].
+    pub fn weights(&self) -> &[Matrix] {
+        &self.weights
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// Bytes of working memory for passes of `tokens` tokens.
+    pub fn workspace_bytes(&self, tokens: usize) -> usize {
+        self.plan.bytes_per_token() * tokens
+    }
+
+    /// An empty sequence that can grow to `limit` positions.
+    pub fn new_state(&self, kv: KvType, limit: usize) -> SeqState {
+        SeqState::new(self.state.clone(), kv, limit)
+    }
+
+    /// Adds tokens to sequences and gives the wanted logits. Every sequence gets the bits that it gets alone.
+    ///
+    /// # Errors
+    /// [`Error::Token`], [`Error::ContextFull`] or [`Error::StateMismatch`]; no state changes then, nor after
+    /// [`Error::Panic`].
+    pub fn step(&self, steps: &mut [SeqStep<'_>]) -> Result<Logits, Error> {
+        self.step_with_taps(steps, &[], &mut |_, _| {})
+    }
+
+    /// As [`Program::step`], and hands the rows of `values` to `tap` after each pass' phase that computes them.
+    ///
+    /// # Errors
+    /// As [`Program::step`].
+    pub fn step_with_taps(
+        &self,
+        steps: &mut [SeqStep<'_>],
+        values: &[ValueId],
+        tap: Tap<'_>,
+    ) -> Result<Logits, Error> {
+        self.check(steps)?;
+        let lens: Vec<usize> = steps.iter().map(|step| step.tokens.len()).collect();
+        let held: Vec<usize> = steps.iter().map(|step| step.state.len()).collect();
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut data = Vec::new();
+        for runs in batch::passes(&lens, self.options.chunk) {
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                self.pass(&runs, steps, &mut workspace, (values, &mut *tap), &mut data);
+            }));
+            if let Err(payload) = done {
+                for (step, &len) in steps.iter_mut().zip(&held) {
+                    // A KV cache rolls back to any length.
+                    let _kept = step.state.truncate(len);
+                }
+                return Err(Error::Panic(panic_message(&*payload)));
+            }
+        }
+        let mut starts = vec![0];
+        for step in steps.iter() {
+            starts.push(starts[starts.len() - 1] + step.want.count(step.tokens.len()));
+        }
+        Ok(Logits { vocabulary: self.graph.vocabulary(), data, starts })
+    }
+
+    fn check(&self, steps: &[SeqStep<'_>]) -> Result<(), Error> {
+        for step in steps {
+            if **step.state.spec() != *self.state {
+                return Err(Error::StateMismatch);
+            }
+            step.state.check_room(step.tokens.len())?;
+            for info in self.graph.matrices.iter().filter(|info| info.embedding) {
+                let outside = step.tokens.iter().find(|&&token| token as usize >= info.m);
+                if let Some(&token) = outside {
+                    return Err(Error::Token { token, vocabulary: info.m });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one pass, advances the states and appends the logits to `data`.
+    fn pass(
+        &self,
+        runs: &[Run],
+        steps: &mut [SeqStep<'_>],
+        workspace: &mut Option<Memory>,
+        (values, tap): (&[ValueId], Tap<'_>),
+        data: &mut Vec<f32>,
+    ) {
+        let batch = Batch::new(&self.graph, runs, steps);
+        let memory = match workspace {
+            Some(memory) if memory.capacity() >= batch.len() => memory,
+            _ => workspace.insert(Memory::new(&self.plan, batch.len())),
+        };
+        let pass = Pass::new(self, &batch, memory);
+        if values.is_empty() {
+            self.runtime.pool.run(&pass, 0..self.plan.phases.len());
+        } else {
+            for phase in 0..self.plan.phases.len() {
+                self.runtime.pool.run(&pass, phase..phase + 1);
+                for &value in values.iter().filter(|v| self.plan.defined_in[v.0] == phase) {
+                    tap(value, pass.value(value));
+                }
+            }
+        }
+        data.extend_from_slice(pass.value(self.graph.logits));
+        for run in runs {
+            steps[run.step].state.advance(run.tokens.len());
+        }
+    }
+}
+
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

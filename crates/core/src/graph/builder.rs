@@ -1,0 +1,215 @@
+//! Building a graph, with every shape checked.
+
+use cera_quant::Format;
+use cera_quant::kv::KvShape;
+use cera_quant::ops::Activation;
+
+use super::{
+    AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, Rows, StateId, ValueId, ValueInfo, VectorId,
+};
+use crate::error::Error;
+use crate::state::{LayerState, StateSpec};
+
+/// Builds a [`Graph`] op by op. Names of values are given per op and prefixed by the current scope.
+#[derive(Debug, Default)]
+pub struct GraphBuilder {
+    scope: String,
+    nodes: Vec<Node>,
+    values: Vec<ValueInfo>,
+    matrices: Vec<MatrixInfo>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<RopeInfo>,
+    state: StateSpec,
+}
+
+impl GraphBuilder {
+    /// An empty graph.
+    pub fn new() -> GraphBuilder {
+        GraphBuilder::default()
+    }
+
+    /// Prefixes the names of the values to come, as in `blk.3`; an empty scope adds nothing.
+    pub fn scope(&mut self, scope: &str) {
+        self.scope = if scope.is_empty() { String::new() } else { format!("{scope}.") };
+    }
+
+    /// Declares a weight matrix of `m` rows of `k` elements. Declaring the same name again gives the same matrix.
+    pub fn matrix(&mut self, name: &str, format: Format, m: usize, k: usize) -> MatrixId {
+        if let Some(known) = self.matrices.iter().position(|info| info.name == name) {
+            return MatrixId(known);
+        }
+        let name = name.to_owned();
+        self.matrices.push(MatrixInfo { name, format, m, k, embedding: false, matmul: false });
+        MatrixId(self.matrices.len() - 1)
+    }
+
+    /// Adds a constant vector.
+    pub fn vector(&mut self, data: Vec<f32>) -> VectorId {
+        self.vectors.push(data);
+        VectorId(self.vectors.len() - 1)
+    }
+
+    /// Adds a rotary embedding.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if it has more pairs than a head.
+    pub fn rope_frequencies(&mut self, rope: RopeInfo) -> Result<RopeId, Error> {
+        if 2 * rope.inv_freq.len() > rope.head_dim {
+            return Err(self.fault("rope", "rotated elements", rope.head_dim, 2 * rope.inv_freq.len()));
+        }
+        self.ropes.push(rope);
+        Ok(RopeId(self.ropes.len() - 1))
+    }
+
+    /// Adds a layer with a KV cache.
+    pub fn kv_state(&mut self, shape: KvShape) -> StateId {
+        self.state.layers.push(LayerState::Kv(shape));
+        StateId(self.state.layers.len() - 1)
+    }
+
+    /// Rows of `table` by token id.
+    pub fn embed(&mut self, name: &str, table: MatrixId) -> ValueId {
+        self.matrices[table.0].embedding = true;
+        let width = self.matrices[table.0].k;
+        self.push(name, Op::Embed { table }, Rows::Tokens, width)
+    }
+
+    /// RMS normalisation of each row.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if there is not one weight per element.
+    pub fn rms_norm(&mut self, name: &str, x: ValueId, weight: VectorId, eps: f32) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        self.expect(name, "norm weights", width, self.vectors[weight.0].len())?;
+        Ok(self.push(name, Op::RmsNorm { x, weight, eps }, rows, width))
+    }
+
+    /// `x . weight^T + bias`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the widths do not fit.
+    pub fn linear(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        weight: MatrixId,
+        bias: Option<VectorId>,
+    ) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        let (m, k) = (self.matrices[weight.0].m, self.matrices[weight.0].k);
+        self.expect(name, "elements per weight row", width, k)?;
+        if let Some(bias) = bias {
+            self.expect(name, "biases", m, self.vectors[bias.0].len())?;
+        }
+        self.matrices[weight.0].matmul = true;
+        Ok(self.push(name, Op::Linear { x, weight, bias }, rows, m))
+    }
+
+    /// Rotary position embedding of every head of `x`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if `x` is not a whole number of heads with one row per token.
+    pub fn rope(&mut self, name: &str, x: ValueId, rope: RopeId) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        let head_dim = self.ropes[rope.0].head_dim;
+        self.expect(name, "elements past whole heads", 0, width % head_dim.max(1))?;
+        self.expect_tokens(name, rows)?;
+        Ok(self.push(name, Op::Rope { x, rope }, rows, width))
+    }
+
+    /// Appends `k` and `v` to the layer's state, then attends with every head of `q`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the widths do not fit the layer's heads.
+    pub fn attention(
+        &mut self,
+        name: &str,
+        (q, k, v): (ValueId, ValueId, ValueId),
+        info: AttentionInfo,
+    ) -> Result<ValueId, Error> {
+        let LayerState::Kv(shape) = self.state.layers[info.state.0];
+        let (rows, width) = self.shape(q);
+        self.expect_tokens(name, rows)?;
+        self.expect(name, "elements of keys", shape.heads * shape.k_dim, self.shape(k).1)?;
+        self.expect(name, "elements of values", shape.heads * shape.v_dim, self.shape(v).1)?;
+        let group = (shape.heads * shape.k_dim).max(1);
+        self.expect(name, "query elements past whole groups of KV heads", 0, width % group)?;
+        let out = width / shape.k_dim.max(1) * shape.v_dim;
+        Ok(self.push(name, Op::Attention { q, k, v, info }, rows, out))
+    }
+
+    /// `activation(gate) * up`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the shapes differ.
+    pub fn gated(
+        &mut self,
+        name: &str,
+        (gate, up): (ValueId, ValueId),
+        activation: Activation,
+    ) -> Result<ValueId, Error> {
+        let (rows, width) = self.same_shape(name, gate, up)?;
+        Ok(self.push(name, Op::Gated { gate, up, activation }, rows, width))
+    }
+
+    /// `a + b`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the shapes differ.
+    pub fn add(&mut self, name: &str, a: ValueId, b: ValueId) -> Result<ValueId, Error> {
+        let (rows, width) = self.same_shape(name, a, b)?;
+        Ok(self.push(name, Op::Add { a, b }, rows, width))
+    }
+
+    /// The rows of `x` whose logits are wanted.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if `x` has not one row per token.
+    pub fn select_outputs(&mut self, name: &str, x: ValueId) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        self.expect_tokens(name, rows)?;
+        Ok(self.push(name, Op::SelectOutputs { x }, Rows::Outputs, width))
+    }
+
+    /// The finished graph, whose result is `logits`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if `logits` has one row per token rather than per output.
+    pub fn finish(self, logits: ValueId) -> Result<Graph, Error> {
+        if self.values[logits.0].rows != Rows::Outputs {
+            return Err(self.fault("logits", "values with a row per output", 1, 0));
+        }
+        let GraphBuilder { nodes, values, matrices, vectors, ropes, state, .. } = self;
+        Ok(Graph { nodes, values, matrices, vectors, ropes, state, logits })
+    }
+
+    fn push(&mut self, name: &str, op: Op, rows: Rows, width: usize) -> ValueId {
+        let out = ValueId(self.values.len());
+        self.values.push(ValueInfo { name: format!("{}{name}", self.scope), rows, width });
+        self.nodes.push(Node { op, out });
+        out
+    }
+
+    fn shape(&self, x: ValueId) -> (Rows, usize) {
+        (self.values[x.0].rows, self.values[x.0].width)
+    }
+
+    fn same_shape(&self, name: &str, a: ValueId, b: ValueId) -> Result<(Rows, usize), Error> {
+        let ((rows, width), (rows_b, width_b)) = (self.shape(a), self.shape(b));
+        self.expect(name, "elements of the second operand", width, width_b)?;
+        self.expect(name, "kind of rows of the second operand", rows as usize, rows_b as usize)?;
+        Ok((rows, width))
+    }
+
+    fn expect_tokens(&self, name: &str, rows: Rows) -> Result<(), Error> {
+        self.expect(name, "operands with a row per token", 1, usize::from(rows == Rows::Tokens))
+    }
+
+    fn expect(&self, op: &str, what: &'static str, expected: usize, got: usize) -> Result<(), Error> {
+        if expected == got { Ok(()) } else { Err(self.fault(op, what, expected, got)) }
+    }
+
+    fn fault(&self, op: &str, what: &'static str, expected: usize, got: usize) -> Error {
+        Error::Operand { op: format!("{}{op}", self.scope), what, expected, got }
+    }
+}

@@ -1,0 +1,228 @@
+//! The op graph: typed ops over typed values, the number of tokens symbolic.
+//!
+//! A value is a matrix of f32 with one row per token of the step, or one row per token whose logits are wanted. Ops are
+//! appended in order of execution by a [`GraphBuilder`], which checks every shape; values are never assigned twice.
+
+mod builder;
+
+pub use builder::GraphBuilder;
+
+use cera_quant::Format;
+use cera_quant::ops::{Activation, RopePairs};
+
+use crate::state::StateSpec;
+
+/// A value of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) usize);
+
+/// A weight matrix of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MatrixId(pub(crate) usize);
+
+/// A constant vector of a graph: norm weights, biases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VectorId(pub(crate) usize);
+
+/// A rotary embedding of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RopeId(pub(crate) usize);
+
+/// A stateful layer of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StateId(pub(crate) usize);
+
+/// What a row of a value stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// A token of the step.
+    Tokens,
+    /// A token whose logits are wanted.
+    Outputs,
+}
+
+/// A value: `rows` rows of `width` f32.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueInfo {
+    /// The name under which it can be dumped.
+    pub name: String,
+    /// What its rows stand for.
+    pub rows: Rows,
+    /// Elements per row.
+    pub width: usize,
+}
+
+/// A weight matrix that a program must be given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatrixInfo {
+    /// The tensor's name in the file.
+    pub name: String,
+    /// Its format.
+    pub format: Format,
+    /// Rows.
+    pub m: usize,
+    /// Elements per row.
+    pub k: usize,
+    /// Whether rows are looked up by id.
+    pub embedding: bool,
+    /// Whether it is multiplied by activations.
+    pub matmul: bool,
+}
+
+/// A rotary embedding: the frequencies of its pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RopeInfo {
+    /// Radians per position of each pair.
+    pub inv_freq: Vec<f32>,
+    /// Which elements form a pair.
+    pub pairs: RopePairs,
+    /// Elements per head.
+    pub head_dim: usize,
+}
+
+/// Attention of one layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttentionInfo {
+    /// The layer's keys and values.
+    pub state: StateId,
+    /// The factor of the scores.
+    pub scale: f32,
+    /// How many positions a token sees, itself included; `None` for all.
+    pub window: Option<usize>,
+}
+
+/// An op and its operands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// Rows of a matrix by token id.
+    Embed {
+        /// The embedding.
+        table: MatrixId,
+    },
+    /// RMS normalisation of each row.
+    RmsNorm {
+        /// Rows.
+        x: ValueId,
+        /// One weight per element.
+        weight: VectorId,
+        /// Added to the mean of the squares.
+        eps: f32,
+    },
+    /// `x . w^T + bias`.
+    Linear {
+        /// Activations.
+        x: ValueId,
+        /// Weights.
+        weight: MatrixId,
+        /// One addend per row of the weights.
+        bias: Option<VectorId>,
+    },
+    /// Rotary position embedding of every head.
+    Rope {
+        /// Heads.
+        x: ValueId,
+        /// Frequencies.
+        rope: RopeId,
+    },
+    /// Appends keys and values to the state and attends to it.
+    Attention {
+        /// Queries of all heads.
+        q: ValueId,
+        /// Keys of all KV heads.
+        k: ValueId,
+        /// Values of all KV heads.
+        v: ValueId,
+        /// The layer.
+        info: AttentionInfo,
+    },
+    /// `activation(gate) * up`.
+    Gated {
+        /// The gate.
+        gate: ValueId,
+        /// The factor.
+        up: ValueId,
+        /// The activation.
+        activation: Activation,
+    },
+    /// `a + b`.
+    Add {
+        /// An addend.
+        a: ValueId,
+        /// An addend.
+        b: ValueId,
+    },
+    /// The rows of `x` whose logits are wanted.
+    SelectOutputs {
+        /// One row per token.
+        x: ValueId,
+    },
+}
+
+impl Op {
+    /// The values that the op reads.
+    pub fn inputs(&self) -> impl Iterator<Item = ValueId> {
+        let inputs = match *self {
+            Op::Embed { .. } => [None; 3],
+            Op::RmsNorm { x, .. } | Op::Linear { x, .. } | Op::Rope { x, .. } | Op::SelectOutputs { x } => {
+                [Some(x), None, None]
+            }
+            Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],
+            Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
+            Op::Add { a, b } => [Some(a), Some(b), None],
+        };
+        inputs.into_iter().flatten()
+    }
+}
+
+/// An op with its result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// The op.
+    pub op: Op,
+    /// Its result.
+    pub out: ValueId,
+}
+
+/// A model as ops over values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) values: Vec<ValueInfo>,
+    pub(crate) matrices: Vec<MatrixInfo>,
+    pub(crate) vectors: Vec<Vec<f32>>,
+    pub(crate) ropes: Vec<RopeInfo>,
+    pub(crate) state: StateSpec,
+    pub(crate) logits: ValueId,
+}
+
+impl Graph {
+    /// The ops, in order of execution.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// A value's name and shape.
+    pub fn value(&self, id: ValueId) -> &ValueInfo {
+        &self.values[id.0]
+    }
+
+    /// The value with this name.
+    pub fn find(&self, name: &str) -> Option<ValueId> {
+        self.values.iter().position(|v| v.name == name).map(ValueId)
+    }
+
+    /// The weight matrices, in the order in which a program is given them.
+    pub fn matrices(&self) -> &[MatrixInfo] {
+        &self.matrices
+    }
+
+    /// What the graph remembers of a sequence.
+    pub fn state(&self) -> &StateSpec {
+        &self.state
+    }
+
+    /// Elements of a row of logits.
+    pub fn vocabulary(&self) -> usize {
+        self.value(self.logits).width
+    }
+}

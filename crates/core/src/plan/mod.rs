@@ -1,0 +1,140 @@
+//! The planner: lowers a graph to a flat list of phases and gives every buffer its place.
+//!
+//! Ops that touch only the rows of one token are *local*; neighbouring local ops become one phase, so that a column
+//! tile passes through all of them while it is in cache. Matrices that read the same value become one phase as well.
+//! Buffers whose lifetimes, counted in phases, do not meet share memory.
+
+mod lower;
+mod memory;
+
+use cera_quant::acts::ActFormat;
+use cera_quant::ops::Activation;
+
+use crate::graph::{AttentionInfo, Graph, MatrixId, RopeId, Rows, StateId, ValueId, VectorId};
+
+/// Activations of a value in an activation format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ActsId(pub(crate) usize);
+
+/// Which activations an [`ActsId`] stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ActsInfo {
+    pub(crate) of: ValueId,
+    pub(crate) format: ActFormat,
+}
+
+/// An op on the rows of one token at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Local {
+    Embed { table: MatrixId, out: ValueId },
+    RmsNorm { x: ValueId, weight: VectorId, eps: f32, out: ValueId },
+    Quantize { acts: ActsId },
+    Rope { x: ValueId, rope: RopeId, out: ValueId },
+    Append { k: ValueId, v: ValueId, state: StateId },
+    Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
+    Add { a: ValueId, b: ValueId, out: ValueId },
+    Select { x: ValueId, out: ValueId },
+}
+
+/// A matrix times activations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Product {
+    pub(crate) acts: ActsId,
+    pub(crate) weight: MatrixId,
+    pub(crate) bias: Option<VectorId>,
+    pub(crate) out: ValueId,
+}
+
+/// Work between two barriers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Phase {
+    /// Local ops, one after the other for each column tile.
+    Local(Vec<Local>),
+    /// Products that depend on none of each other.
+    Products(Vec<Product>),
+    /// Attention of one layer.
+    Attention { q: ValueId, info: AttentionInfo, out: ValueId },
+}
+
+/// Where a buffer lies: row after row at the start of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The slot.
+    pub(crate) slot: usize,
+    /// Bytes per row.
+    pub(crate) row: usize,
+}
+
+/// A lowered graph.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) acts: Vec<ActsInfo>,
+    /// The place of every value.
+    pub(crate) values: Vec<Place>,
+    /// The place of every activation.
+    pub(crate) acts_places: Vec<Place>,
+    /// Bytes per token of every slot.
+    pub(crate) slots: Vec<usize>,
+    /// The phase that defines each value.
+    pub(crate) defined_in: Vec<usize>,
+}
+
+impl Plan {
+    /// Plans `graph`; without `fuse` every op is a phase of its own.
+    pub(crate) fn new(graph: &Graph, fuse: bool) -> Plan {
+        let lowered = lower::lower(graph, fuse);
+        memory::place(graph, lowered)
+    }
+
+    /// Bytes of all slots for one token.
+    pub(crate) fn bytes_per_token(&self) -> usize {
+        self.slots.iter().sum()
+    }
+}
+
+impl Local {
+    /// The value that the op defines.
+    pub(crate) fn out(&self) -> Option<ValueId> {
+        match *self {
+            Local::Embed { out, .. }
+            | Local::RmsNorm { out, .. }
+            | Local::Rope { out, .. }
+            | Local::Gated { out, .. }
+            | Local::Add { out, .. }
+            | Local::Select { out, .. } => Some(out),
+            Local::Quantize { .. } | Local::Append { .. } => None,
+        }
+    }
+
+    /// The values that the op reads.
+    pub(crate) fn inputs(&self, acts: &[ActsInfo]) -> impl Iterator<Item = ValueId> {
+        let inputs = match *self {
+            Local::Embed { .. } => [None; 2],
+            Local::RmsNorm { x, .. } | Local::Rope { x, .. } | Local::Select { x, .. } => [Some(x), None],
+            Local::Quantize { acts: id } => [Some(acts[id.0].of), None],
+            Local::Append { k, v, .. } => [Some(k), Some(v)],
+            Local::Gated { gate, up, .. } => [Some(gate), Some(up)],
+            Local::Add { a, b, .. } => [Some(a), Some(b)],
+        };
+        inputs.into_iter().flatten()
+    }
+}
+
+impl Phase {
+    /// What the rows of the phase stand for.
+    pub(crate) fn rows(&self, graph: &Graph, acts: &[ActsInfo]) -> Rows {
+        let of = |value: ValueId| graph.value(value).rows;
+        match self {
+            Phase::Local(ops) => match ops.first() {
+                Some(op) => op.out().or_else(|| op.inputs(acts).next()).map_or(Rows::Tokens, of),
+                None => Rows::Tokens,
+            },
+            Phase::Products(products) => products.first().map_or(Rows::Tokens, |p| of(p.out)),
+            Phase::Attention { out, .. } => of(*out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

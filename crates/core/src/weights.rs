@@ -1,0 +1,173 @@
+//! Weight matrices as the executor holds them.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cera_quant::pack::{self, PackedRef, STRIP_ROWS};
+use cera_quant::{Format, QuantError};
+
+use crate::buffer::AlignedBuf;
+
+/// Bytes that outlive the matrices which read them: a mapped file, for example.
+pub trait ByteSource: Send + Sync + fmt::Debug {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+}
+
+impl ByteSource for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// A weight matrix of `m` rows of `k` elements.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    format: Format,
+    m: usize,
+    k: usize,
+    data: Data,
+}
+
+#[derive(Debug, Clone)]
+enum Data {
+    Packed(Arc<AlignedBuf>),
+    Plain { source: Arc<dyn ByteSource>, range: Range<usize> },
+}
+
+impl Matrix {
+    /// A matrix that stays where it is, row after row as in a file.
+    ///
+    /// # Errors
+    /// [`QuantError`] if the range is not that of `m` rows of `k` elements or lies outside of the source.
+    pub fn plain(
+        format: Format,
+        (m, k): (usize, usize),
+        source: Arc<dyn ByteSource>,
+        range: Range<usize>,
+    ) -> Result<Matrix, QuantError> {
+        let row = format.row_bytes(k).ok_or(QuantError::PartialBlock { format, k, block: format.block_len() })?;
+        let expected = row.checked_mul(m).ok_or(QuantError::TooLarge { what: "matrix", m, k })?;
+        if range.len() != expected {
+            return Err(QuantError::ShapeMismatch { what: "bytes of a matrix", expected, got: range.len() });
+        }
+        let have = source.bytes().len();
+        if range.end > have {
+            return Err(QuantError::ShapeMismatch { what: "end of a matrix in its source", expected: have, got: range.end });
+        }
+        Ok(Matrix { format, m, k, data: Data::Plain { source, range } })
+    }
+
+    /// The same matrix in packed strips.
+    ///
+    /// # Errors
+    /// [`QuantError`] if the packed size overflows.
+    pub fn packed(&self) -> Result<Matrix, QuantError> {
+        let Some(rows) = self.plain_bytes() else { return Ok(self.clone()) };
+        let mut buf = AlignedBuf::zeroed(pack::packed_bytes(self.format, self.m, self.k)?);
+        let strip = pack::strip_bytes(self.format, self.k)?;
+        if strip > 0 {
+            for (s, out) in buf.chunks_exact_mut(strip).enumerate() {
+                pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out)?;
+            }
+        }
+        Ok(Matrix { data: Data::Packed(Arc::new(buf)), ..*self })
+    }
+
+    /// The weight format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Rows.
+    pub fn m(&self) -> usize {
+        self.m
+    }
+
+    /// Elements per row.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Bytes of a row in the file.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.format.row_bytes(self.k).unwrap_or(0)
+    }
+
+    /// Strips of 16 rows.
+    pub fn strips(&self) -> usize {
+        self.m.div_ceil(STRIP_ROWS)
+    }
+
+    /// Bytes of anonymous memory that the matrix holds: none unless it is packed.
+    pub fn packed_len(&self) -> usize {
+        match &self.data {
+            Data::Packed(buf) => buf.len(),
+            Data::Plain { .. } => 0,
+        }
+    }
+
+    /// The packed strips, if the matrix is packed.
+    pub fn packed_ref(&self) -> Option<PackedRef<'_>> {
+        match &self.data {
+            Data::Packed(buf) => PackedRef::new(self.format, self.m, self.k, buf).ok(),
+            Data::Plain { .. } => None,
+        }
+    }
+
+    fn plain_bytes(&self) -> Option<&[u8]> {
+        match &self.data {
+            Data::Packed(_) => None,
+            Data::Plain { source, range } => Some(&source.bytes()[range.clone()]),
+        }
+    }
+
+    /// Packs strip `s` into `scratch` and gives it as a matrix of up to 16 rows; `None` if the matrix is packed.
+    ///
+    /// # Errors
+    /// [`QuantError`] if `scratch` is shorter than a strip.
+    pub(crate) fn pack_strip_into<'a>(
+        &self,
+        s: usize,
+        scratch: &'a mut [u8],
+    ) -> Result<Option<PackedRef<'a>>, QuantError> {
+        let Some(rows) = self.plain_bytes() else { return Ok(None) };
+        let expected = pack::strip_bytes(self.format, self.k)?;
+        let got = scratch.len();
+        let out = scratch
+            .get_mut(..expected)
+            .ok_or(QuantError::ShapeMismatch { what: "bytes of a strip", expected, got })?;
+        pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out)?;
+        let rows = STRIP_ROWS.min(self.m - s * STRIP_ROWS);
+        PackedRef::new(self.format, rows, self.k, out).map(Some)
+    }
+
+    /// Dequantizes one row; `scratch` takes its bytes where the matrix is packed.
+    ///
+    /// # Errors
+    /// [`QuantError`] if `out` is not `k` elements or `scratch` is shorter than a row of the file.
+    pub(crate) fn dequantize_row(&self, row: usize, scratch: &mut [u8], out: &mut [f32]) -> Result<(), QuantError> {
+        let expected = self.row_bytes();
+        match self.packed_ref() {
+            Some(packed) => {
+                let got = scratch.len();
+                let bytes = scratch
+                    .get_mut(..expected)
+                    .ok_or(QuantError::ShapeMismatch { what: "bytes of a row", expected, got })?;
+                packed.extract_row(row, bytes)?;
+                cera_quant::blocks::dequantize_row(self.format, bytes, out)
+            }
+            None => {
+                let rows = self.plain_bytes().unwrap_or_default();
+                cera_quant::blocks::dequantize_row(self.format, &rows[row * expected..][..expected], out)
+            }
+        }
+    }
+}
+
+/// The rows of strip `s` of `m` rows that stand one after the other in `rows`.
+fn strip_rows(rows: &[u8], m: usize, s: usize) -> &[u8] {
+    let row = rows.len() / m;
+    &rows[s * STRIP_ROWS * row..m.min((s + 1) * STRIP_ROWS) * row]
+}

@@ -1,0 +1,37 @@
+//! The architectures, each as a graph built once at load.
+
+mod llama;
+mod rope;
+mod source;
+
+use cera_core::graph::Graph;
+
+use self::source::Source;
+use crate::ModelError;
+use crate::gguf::GgufSet;
+
+/// A model as its architecture describes it.
+pub(crate) struct Blueprint {
+    /// The ops.
+    pub(crate) graph: Graph,
+    /// The longest context that the model was made for.
+    pub(crate) context_length: usize,
+}
+
+type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
+
+/// The implementations by `general.architecture`.
+const ARCHITECTURES: [(&str, Build); 1] = [("llama", llama::build)];
+
+/// Builds the graph of the model in `file`.
+pub(crate) fn build(file: &GgufSet) -> Result<Blueprint, ModelError> {
+    let found = file.meta().arch()?;
+    match ARCHITECTURES.iter().find(|(name, _)| *name == found) {
+        Some((_, build)) => build(&Source::new(file)),
+        None => Err(ModelError::Architecture {
+            file: file.name().to_owned(),
+            found: found.escape_debug().to_string(),
+            supported: ARCHITECTURES.map(|(name, _)| name).join(", "),
+        }),
+    }
+}

@@ -1,0 +1,95 @@
+//! Weights by name, with their shapes checked.
+
+use cera_core::graph::{GraphBuilder, MatrixId, VectorId};
+use cera_quant::Format;
+use cera_quant::blocks::dequantize_row;
+
+use crate::ModelError;
+use crate::gguf::{GgufSet, Meta, TensorInfo};
+
+/// A model file as architectures read it.
+pub(super) struct Source<'a> {
+    file: &'a GgufSet,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(file: &'a GgufSet) -> Source<'a> {
+        Source { file }
+    }
+
+    /// The hyper-parameters.
+    pub(super) fn meta(&self) -> Meta<'a> {
+        self.file.meta()
+    }
+
+    /// Layers.
+    pub(super) fn layers(&self) -> Result<usize, ModelError> {
+        Ok(self.file.layer_count()?)
+    }
+
+    /// Whether the file has this tensor.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.file.tensor(name).is_some()
+    }
+
+    /// Rows of a tensor: its second dimension.
+    pub(super) fn rows(&self, name: &str) -> Result<usize, ModelError> {
+        Ok(self.file.expect_tensor(name)?.rows())
+    }
+
+    /// The matrix `name` of `m` rows of `k` elements.
+    pub(super) fn matrix(
+        &self,
+        g: &mut GraphBuilder,
+        name: &str,
+        (m, k): (usize, usize),
+    ) -> Result<MatrixId, ModelError> {
+        let (info, format) = self.tensor(name, &[k as u64, m as u64])?;
+        Ok(g.matrix(info.name(), format, m, k))
+    }
+
+    /// The vector `name` of `len` elements.
+    pub(super) fn vector(&self, g: &mut GraphBuilder, name: &str, len: usize) -> Result<VectorId, ModelError> {
+        Ok(g.vector(self.values(name, len)?))
+    }
+
+    /// The vector `name`, if the file has it.
+    pub(super) fn vector_opt(
+        &self,
+        g: &mut GraphBuilder,
+        name: &str,
+        len: usize,
+    ) -> Result<Option<VectorId>, ModelError> {
+        if self.has(name) { self.vector(g, name, len).map(Some) } else { Ok(None) }
+    }
+
+    /// The elements of the vector `name`.
+    pub(super) fn values(&self, name: &str, len: usize) -> Result<Vec<f32>, ModelError> {
+        let (info, format) = self.tensor(name, &[len as u64])?;
+        let mut out = vec![0.0; len];
+        dequantize_row(format, self.file.tensor_data(info), &mut out)?;
+        Ok(out)
+    }
+
+    /// What the model needs and cannot have.
+    pub(super) fn unsupported(&self, what: impl Into<String>) -> ModelError {
+        ModelError::Unsupported { file: self.file.name().to_owned(), what: what.into() }
+    }
+
+    fn tensor(&self, name: &str, dims: &[u64]) -> Result<(&'a TensorInfo, Format), ModelError> {
+        let info = self.file.expect_tensor(name)?;
+        // Trailing dimensions of 1 carry nothing.
+        let used = info.dims().len() - info.dims().iter().rev().take_while(|&&d| d == 1).count();
+        let wanted = dims.len() - dims.iter().rev().take_while(|&&d| d == 1).count();
+        if info.dims()[..used] != dims[..wanted] {
+            let (expected, found) = (dims.to_vec(), info.dims().to_vec());
+            let (file, tensor) = (self.file.name().to_owned(), name.to_owned());
+            return Err(ModelError::Shape { file, tensor, expected, found });
+        }
+        let format = info
+            .ty()
+            .format()
+            .ok_or_else(|| self.unsupported(format!("type {} of tensor {name}", info.ty().name())))?;
+        Ok((info, format))
+    }
+}

@@ -1,0 +1,48 @@
+//! The error type of this crate.
+
+use crate::gguf::GgufError;
+
+/// Why a model cannot be loaded or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The file is at fault.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+    /// The graph cannot be built or run.
+    #[error(transparent)]
+    Core(#[from] cera_core::Error),
+    /// A weight cannot be packed.
+    #[error(transparent)]
+    Quant(#[from] cera_quant::QuantError),
+    /// The file's architecture has no implementation.
+    #[error("{file}: architecture {found} is not supported; supported: {supported}")]
+    Architecture {
+        /// The file.
+        file: String,
+        /// The architecture of the file.
+        found: String,
+        /// Those that have one.
+        supported: String,
+    },
+    /// The model needs something that this version does not compute.
+    #[error("{file}: {what} is not supported")]
+    Unsupported {
+        /// The file.
+        file: String,
+        /// What is needed, with the key or tensor that asks for it.
+        what: String,
+    },
+    /// A tensor has another shape than the hyper-parameters ask for. Dimensions in file order, a row's length first.
+    #[error("{file}: tensor {tensor} has dimensions {found:?}, expected {expected:?}")]
+    Shape {
+        /// The file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+        /// Dimensions that fit.
+        expected: Vec<u64>,
+        /// Dimensions in the file.
+        found: Vec<u64>,
+    },
+}
