@@ -11,7 +11,7 @@ struct Worker([AtomicU64; SLOTS]);
 
 /// How often each kernel of a table ran, per worker.
 #[derive(Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     workers: Vec<Worker>,
 }
 

@@ -47,14 +47,19 @@ impl Matrix {
         source: Arc<dyn ByteSource>,
         range: Range<usize>,
     ) -> Result<Matrix, QuantError> {
-        let row = format.row_bytes(k).ok_or(QuantError::PartialBlock { format, k, block: format.block_len() })?;
+        let row =
+            format.row_bytes(k).ok_or(QuantError::PartialBlock { format, k, block: format.block_len() })?;
         let expected = row.checked_mul(m).ok_or(QuantError::TooLarge { what: "matrix", m, k })?;
         if range.len() != expected {
             return Err(QuantError::ShapeMismatch { what: "bytes of a matrix", expected, got: range.len() });
         }
         let have = source.bytes().len();
         if range.end > have {
-            return Err(QuantError::ShapeMismatch { what: "end of a matrix in its source", expected: have, got: range.end });
+            return Err(QuantError::ShapeMismatch {
+                what: "end of a matrix in its source",
+                expected: have,
+                got: range.end,
+            });
         }
         Ok(Matrix { format, m, k, data: Data::Plain { source, range } })
     }
@@ -135,9 +140,11 @@ impl Matrix {
         let Some(rows) = self.plain_bytes() else { return Ok(None) };
         let expected = pack::strip_bytes(self.format, self.k)?;
         let got = scratch.len();
-        let out = scratch
-            .get_mut(..expected)
-            .ok_or(QuantError::ShapeMismatch { what: "bytes of a strip", expected, got })?;
+        let out = scratch.get_mut(..expected).ok_or(QuantError::ShapeMismatch {
+            what: "bytes of a strip",
+            expected,
+            got,
+        })?;
         pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out)?;
         let rows = STRIP_ROWS.min(self.m - s * STRIP_ROWS);
         PackedRef::new(self.format, rows, self.k, out).map(Some)
@@ -147,14 +154,21 @@ impl Matrix {
     ///
     /// # Errors
     /// [`QuantError`] if `out` is not `k` elements or `scratch` is shorter than a row of the file.
-    pub(crate) fn dequantize_row(&self, row: usize, scratch: &mut [u8], out: &mut [f32]) -> Result<(), QuantError> {
+    pub(crate) fn dequantize_row(
+        &self,
+        row: usize,
+        scratch: &mut [u8],
+        out: &mut [f32],
+    ) -> Result<(), QuantError> {
         let expected = self.row_bytes();
         match self.packed_ref() {
             Some(packed) => {
                 let got = scratch.len();
-                let bytes = scratch
-                    .get_mut(..expected)
-                    .ok_or(QuantError::ShapeMismatch { what: "bytes of a row", expected, got })?;
+                let bytes = scratch.get_mut(..expected).ok_or(QuantError::ShapeMismatch {
+                    what: "bytes of a row",
+                    expected,
+                    got,
+                })?;
                 packed.extract_row(row, bytes)?;
                 cera_quant::blocks::dequantize_row(self.format, bytes, out)
             }

@@ -3,7 +3,9 @@
 mod arch;
 mod error;
 pub mod gguf;
+mod hash;
 mod model;
 
 pub use error::ModelError;
+pub use hash::{NotANumber, logits_hash};
 pub use model::{Model, ModelOptions, TensorKernels};

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cera_core::graph::MatrixInfo;
-use cera_core::{ByteSource, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep};
+use cera_core::{
+    ByteSource, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep,
+};
 use cera_quant::kv::KvType;
 
 use crate::ModelError;
@@ -65,7 +67,11 @@ impl Model {
     ///
     /// # Errors
     /// [`ModelError`] names the file and the key or tensor at fault.
-    pub fn load(path: impl AsRef<Path>, runtime: Arc<Runtime>, options: ModelOptions) -> Result<Model, ModelError> {
+    pub fn load(
+        path: impl AsRef<Path>,
+        runtime: Arc<Runtime>,
+        options: ModelOptions,
+    ) -> Result<Model, ModelError> {
         Model::from_file(Arc::new(GgufSet::open(path, options.load)?), runtime, options)
     }
 
@@ -93,7 +99,9 @@ impl Model {
         let graph = arch::build(file)?.graph;
         let kernels = graph.matrices().iter().map(|info| TensorKernels {
             tensor: info.name.clone(),
-            matmul: info.matmul.then(|| (table.matrix_id(info.format, false), table.matrix_id(info.format, true))),
+            matmul: info
+                .matmul
+                .then(|| (table.matrix_id(info.format, false), table.matrix_id(info.format, true))),
             embedding: info.embedding,
         });
         Ok(kernels.collect())

@@ -4,5 +4,6 @@ pub mod alloc;
 pub mod fixtures;
 pub mod gguf;
 pub mod hostile;
+pub mod measure;
 pub mod rng;
 pub mod weights;

@@ -149,7 +149,8 @@ impl<'a> Pass<'a> {
                 kernels.gated(&mut GatedArgs { activation, gate, up });
             }
             Local::Add { a, b, out } => {
-                let (into, x) = if self.plan().values[b.0] == self.plan().values[out.0] { (b, a) } else { (a, b) };
+                let (into, x) =
+                    if self.plan().values[b.0] == self.plan().values[out.0] { (b, a) } else { (a, b) };
                 // SAFETY: see above.
                 let (x, acc) = unsafe { (self.read(x, rows.clone()), self.replace(into, out, rows)) };
                 kernels.add(&mut AddArgs { acc, x });
@@ -185,7 +186,13 @@ impl<'a> Pass<'a> {
         kernels.quantize(info.format, x, self.graph().value(info.of).width, out);
     }
 
-    fn append<T: KvKernels>(&self, token: usize, (k, v): (ValueId, ValueId), state: StateId, kernels: &Kernels<'_>) {
+    fn append<T: KvKernels>(
+        &self,
+        token: usize,
+        (k, v): (ValueId, ValueId),
+        state: StateId,
+        kernels: &Kernels<'_>,
+    ) {
         // SAFETY: `T` is the element type of the token's sequence; the states are borrowed by the step and a position is
         // appended by the one chunk that has its token (chunks); nothing reads pages in this phase.
         let (pages, _) = unsafe { self.batch.pages::<T>(token, state, self.graph().state.layers[state.0]) };

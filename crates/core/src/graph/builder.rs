@@ -5,7 +5,8 @@ use cera_quant::kv::KvShape;
 use cera_quant::ops::Activation;
 
 use super::{
-    AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, Rows, StateId, ValueId, ValueInfo, VectorId,
+    AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, Rows, StateId, ValueId,
+    ValueInfo, VectorId,
 };
 use crate::error::Error;
 use crate::state::{LayerState, StateSpec};

@@ -111,7 +111,8 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
                 Local::Add { a, b, .. } => [Some(a), Some(b)],
                 _ => continue,
             };
-            if let (Some(operand), Some(out)) = (operands.into_iter().flatten().find(|&v| dies(v)), op.out()) {
+            if let (Some(operand), Some(out)) = (operands.into_iter().flatten().find(|&v| dies(v)), op.out())
+            {
                 owner[out.0] = owner[operand.0];
             }
         }
@@ -139,6 +140,7 @@ fn colour(buffers: &[Buffer], owned: &[usize]) -> (Vec<usize>, Vec<usize>) {
         slots[slot].push(b);
         slot_of[b] = slot;
     }
-    let sizes = slots.iter().map(|members| members.iter().map(|&b| buffers[b].row).max().unwrap_or(0)).collect();
+    let sizes =
+        slots.iter().map(|members| members.iter().map(|&b| buffers[b].row).max().unwrap_or(0)).collect();
     (slot_of, sizes)
 }

@@ -68,5 +68,8 @@ fn room_is_counted() {
     append(&mut state, 63);
     assert_eq!(state.check_room(1), Ok(()));
     assert_eq!(state.check_room(2), Err(Error::ContextFull { held: 63, added: 2, limit: 64 }));
-    assert_eq!(state.check_room(usize::MAX), Err(Error::ContextFull { held: 63, added: usize::MAX, limit: 64 }));
+    assert_eq!(
+        state.check_room(usize::MAX),
+        Err(Error::ContextFull { held: 63, added: usize::MAX, limit: 64 })
+    );
 }

@@ -4,7 +4,6 @@ use std::fmt;
 
 use cera_quant::Format;
 use cera_quant::acts::ActFormat;
-use cera_quant::kv::KvType;
 
 use crate::tier::CpuTier;
 
@@ -45,22 +44,6 @@ pub enum F32Op {
 }
 
 impl F32Op {
-    /// The attention over a cache of this type.
-    pub(crate) fn attention(kv: KvType) -> F32Op {
-        match kv {
-            KvType::F32 => F32Op::AttentionF32,
-            KvType::F16 => F32Op::AttentionF16,
-        }
-    }
-
-    /// The append to a cache of this type.
-    pub(crate) fn append(kv: KvType) -> F32Op {
-        match kv {
-            KvType::F32 => F32Op::AppendF32,
-            KvType::F16 => F32Op::AppendF16,
-        }
-    }
-
     fn label(self) -> &'static str {
         match self {
             F32Op::RmsNorm => "rms_norm-f32",

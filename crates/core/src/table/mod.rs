@@ -84,7 +84,11 @@ impl KernelTable {
             op: KernelOp::Quantize(format),
             tile: (1, 1),
         });
-        let ops = F32_OPS.into_iter().map(|op| KernelId { tier: self.ops.tier(op), op: KernelOp::F32(op), tile: (1, 1) });
+        let ops = F32_OPS.into_iter().map(|op| KernelId {
+            tier: self.ops.tier(op),
+            op: KernelOp::F32(op),
+            tile: (1, 1),
+        });
         matrices(false).chain(matrices(true)).chain(quantizers).chain(ops)
     }
 
@@ -110,7 +114,11 @@ impl KernelTable {
     pub fn quantize(&self, format: ActFormat, x: &[f32], k: usize, out: &mut [u8]) -> Result<(), QuantError> {
         let n = x.len() / k.max(1);
         if x.len() != n * k {
-            return Err(QuantError::ShapeMismatch { what: "elements of activations", expected: n * k, got: x.len() });
+            return Err(QuantError::ShapeMismatch {
+                what: "elements of activations",
+                expected: n * k,
+                got: x.len(),
+            });
         }
         let (expected, got) = (format.bytes(n, k)?, out.len());
         if got != expected {
@@ -140,7 +148,11 @@ impl KernelTable {
         let (m, n) = (w.m(), x.n());
         let expected = m.checked_mul(n).ok_or(QuantError::TooLarge { what: "output", m: n, k: m })?;
         if out.len() != expected {
-            return Err(QuantError::ShapeMismatch { what: "elements of the output", expected, got: out.len() });
+            return Err(QuantError::ShapeMismatch {
+                what: "elements of the output",
+                expected,
+                got: out.len(),
+            });
         }
         let ptr = out.as_mut_ptr().cast::<f32>();
         // SAFETY: `out` holds `n * m` elements and is borrowed exclusively for longer than the view.

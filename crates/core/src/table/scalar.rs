@@ -14,12 +14,20 @@ fn entry<F>(run: F) -> Entry<F> {
     Entry { tier: CpuTier::Scalar, run }
 }
 
+/// # Panics
+/// If the lengths do not fit: the table's callers checked them.
+fn quantize(format: ActFormat, x: &[f32], k: usize, out: &mut [u8]) {
+    if let Err(error) = acts::quantize_tile(format, x, k, out) {
+        panic!("quantizer: {error}");
+    }
+}
+
 fn quantizer(format: ActFormat) -> QuantizeFn {
     match format {
-        ActFormat::F32 => |x, k, out| acts::quantize_tile(ActFormat::F32, x, k, out),
-        ActFormat::Bf16 => |x, k, out| acts::quantize_tile(ActFormat::Bf16, x, k, out),
-        ActFormat::Q8x32 => |x, k, out| acts::quantize_tile(ActFormat::Q8x32, x, k, out),
-        ActFormat::Q8x256 => |x, k, out| acts::quantize_tile(ActFormat::Q8x256, x, k, out),
+        ActFormat::F32 => |x, k, out| quantize(ActFormat::F32, x, k, out),
+        ActFormat::Bf16 => |x, k, out| quantize(ActFormat::Bf16, x, k, out),
+        ActFormat::Q8x32 => |x, k, out| quantize(ActFormat::Q8x32, x, k, out),
+        ActFormat::Q8x256 => |x, k, out| quantize(ActFormat::Q8x256, x, k, out),
     }
 }
 

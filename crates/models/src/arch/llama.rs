@@ -34,19 +34,25 @@ impl Params {
         let same = vec![heads as u32; layers];
         let kv_heads = meta.per_layer_opt("{arch}.attention.head_count_kv", layers)?.unwrap_or(same);
         if let Some(&kv) = kv_heads.iter().find(|&&kv| kv == 0 || !heads.is_multiple_of(kv as usize)) {
-            return Err(source.unsupported(format!("{heads} query heads on {kv} KV heads (attention.head_count_kv)")));
+            return Err(
+                source.unsupported(format!("{heads} query heads on {kv} KV heads (attention.head_count_kv)"))
+            );
         }
         let k_dim = match meta.u32_opt("{arch}.attention.key_length")? {
             Some(dim) => dim as usize,
             None if hidden.is_multiple_of(heads) => hidden / heads,
             None => {
-                return Err(source.unsupported(format!("a width of {hidden} on {heads} heads (embedding_length)")));
+                return Err(
+                    source.unsupported(format!("a width of {hidden} on {heads} heads (embedding_length)"))
+                );
             }
         };
         let v_dim = meta.u32_or("{arch}.attention.value_length", k_dim as u32)? as usize;
         let rope_dim = meta.u32_or("{arch}.rope.dimension_count", k_dim as u32)? as usize;
         if k_dim == 0 || v_dim == 0 || !rope_dim.is_multiple_of(2) || rope_dim > k_dim {
-            return Err(source.unsupported(format!("heads of {k_dim} and {v_dim} with {rope_dim} rotated elements")));
+            return Err(
+                source.unsupported(format!("heads of {k_dim} and {v_dim} with {rope_dim} rotated elements"))
+            );
         }
         if meta.u32_or("{arch}.expert_count", 0)? > 0 {
             return Err(source.unsupported("a mixture of experts (expert_count)"));
@@ -70,7 +76,10 @@ impl Params {
 pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     let params = Params::read(source)?;
     let context_length = source.meta().u32("{arch}.context_length")? as usize;
-    Ok(Blueprint { graph: Llama { source, params: &params, g: GraphBuilder::new() }.graph()?, context_length })
+    Ok(Blueprint {
+        graph: Llama { source, params: &params, g: GraphBuilder::new() }.graph()?,
+        context_length,
+    })
 }
 
 struct Llama<'a> {
@@ -132,7 +141,8 @@ impl Llama<'_> {
     }
 
     fn norm(&mut self, name: &str, layer: usize, x: ValueId) -> Result<ValueId, ModelError> {
-        let weight = self.source.vector(&mut self.g, &format!("blk.{layer}.{name}.weight"), self.params.hidden)?;
+        let weight =
+            self.source.vector(&mut self.g, &format!("blk.{layer}.{name}.weight"), self.params.hidden)?;
         Ok(self.g.rms_norm(name, x, weight, self.params.eps)?)
     }
 

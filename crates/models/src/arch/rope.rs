@@ -15,7 +15,9 @@ pub(super) fn frequencies(source: &Source<'_>, dim: usize) -> Result<Vec<f32>, M
         None => f64::from(meta.f32_or("{arch}.rope.scale_linear", 1.0)?),
         Some("none") => 1.0,
         Some("linear") => f64::from(meta.f32("{arch}.rope.scaling.factor")?),
-        Some(other) => return Err(source.unsupported(format!("RoPE scaling {other:?} ({{arch}}.rope.scaling.type)"))),
+        Some(other) => {
+            return Err(source.unsupported(format!("RoPE scaling {other:?} ({{arch}}.rope.scaling.type)")));
+        }
     };
     let pairs = dim / 2;
     let factors = if source.has(FACTORS) { source.values(FACTORS, pairs)? } else { vec![1.0; pairs] };

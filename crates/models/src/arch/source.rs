@@ -49,7 +49,12 @@ impl<'a> Source<'a> {
     }
 
     /// The vector `name` of `len` elements.
-    pub(super) fn vector(&self, g: &mut GraphBuilder, name: &str, len: usize) -> Result<VectorId, ModelError> {
+    pub(super) fn vector(
+        &self,
+        g: &mut GraphBuilder,
+        name: &str,
+        len: usize,
+    ) -> Result<VectorId, ModelError> {
         Ok(g.vector(self.values(name, len)?))
     }
 
