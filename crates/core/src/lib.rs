@@ -25,7 +25,7 @@ pub use error::Error;
 pub use exec::{Logits, Program, ProgramOptions, SeqStep, Tap, Want};
 pub use features::{CpuFeature, CpuFeatures};
 pub use report::TiersReport;
-pub use runtime::Runtime;
+pub use runtime::{Runtime, RuntimeError};
 pub use settings::Settings;
 pub use state::{LayerState, SeqState, Snapshot, StateSpec};
 pub use table::{F32Op, KernelId, KernelOp, KernelTable};

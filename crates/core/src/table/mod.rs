@@ -9,7 +9,7 @@ use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
 use cera_quant::pack::PackedRef;
 use cera_quant::{Format, QuantError};
 
-use crate::tier::CpuTier;
+use crate::tier::{CpuTier, TierChoice};
 
 mod call;
 mod id;
@@ -66,6 +66,20 @@ pub struct KernelTable {
 }
 
 impl KernelTable {
+    /// The table of a tier that this machine was found to run.
+    pub fn new(choice: &TierChoice) -> KernelTable {
+        match choice.tier() {
+            // Tiers without kernels in this version are never chosen.
+            CpuTier::Scalar
+            | CpuTier::Avx2
+            | CpuTier::Avx512Vnni
+            | CpuTier::Avx512Bf16
+            | CpuTier::Neon
+            | CpuTier::NeonDotprod
+            | CpuTier::NeonI8mm => scalar::table(),
+        }
+    }
+
     /// The table of the scalar tier, which every machine runs.
     pub fn scalar() -> KernelTable {
         scalar::table()

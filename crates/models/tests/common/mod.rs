@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use cera_core::{KernelTable, Runtime};
+use cera_core::Runtime;
 
 /// A runtime on the tier under test. When dropped, it reports its hits to the folder that `CERA_HITS_DIR` names, one
 /// line `<tier> <kernel id> <count>` per kernel that ran.
@@ -11,7 +11,7 @@ pub(crate) struct TestRuntime(Arc<Runtime>);
 
 impl TestRuntime {
     pub(crate) fn new() -> TestRuntime {
-        TestRuntime(Runtime::new(KernelTable::scalar()))
+        TestRuntime(Runtime::from_env().unwrap())
     }
 
     pub(crate) fn share(&self) -> Arc<Runtime> {
