@@ -1,6 +1,6 @@
 //! What the CPU and its operating system offer.
 //!
-//! [`x86`] and [`aarch64`] decode raw answers, from whatever source, on any target; [`native`] asks the real CPU once.
+//! [`x86`] and [`aarch64`] decode raw answers, from whatever source, on any target; [`native()`] asks the real CPU once.
 
 pub mod aarch64;
 mod native;
