@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cera_models::gguf::{Element, GgufError, GgufFile, GgufSet, LoadMode, TensorType, Value};
-use cera_testkit::gguf::{GgufWriter, TensorEntry, array, string, ty};
+use cera_testkit::gguf::{GgufWriter, TensorEntry, sample};
 
 #[path = "support/roundtrip.rs"]
 mod roundtrip;
@@ -22,6 +22,13 @@ fn fixtures() -> Vec<PathBuf> {
     assert!(found.len() >= 17, "only {} fixtures found", found.len());
     found
 }
+
+/// A model is shared by the threads that compute with it.
+const _: () = {
+    const fn shared<T: Send + Sync + 'static>() {}
+    shared::<GgufSet>();
+    shared::<GgufError>();
+};
 
 #[test]
 fn both_modes_give_the_bytes_of_the_file() {
@@ -84,44 +91,11 @@ fn released_and_prefetched_pages_keep_their_content() {
     }
 }
 
-/// A file with a value of every type and some tensors.
-fn varied(version: u32) -> GgufWriter {
-    let texts = (0..100).map(|i| vec![b'a' + i % 26; usize::from(i % 7)]);
-    let inner =
-        [array(ty::STRING, 2, [string("a"), string("")].concat()), array(ty::I16, 2, [1, 0, 255, 255])];
-    GgufWriter::new()
-        .version(version)
-        .kv_u8("u8", 200)
-        .kv_i8("i8", -100)
-        .kv_u16("u16", 60_000)
-        .kv_i16("i16", -30_000)
-        .kv_u32("u32", 4_000_000_000)
-        .kv_i32("i32", -2_000_000_000)
-        .kv_u64("u64", u64::MAX)
-        .kv_i64("i64", i64::MIN)
-        .kv_f32("f32", 0.1)
-        .kv_f64("f64", 0.1)
-        .kv_bool("bool", true)
-        .kv_str("str", "h\u{e9}")
-        .kv_str("not utf-8", b"\xff\xfe")
-        .alignment(64)
-        .kv_u8s("u8s", &[1, 2, 3])
-        .kv_i64s("i64s", &[-1, i64::MAX])
-        .kv_f32s("f32s", &[f32::NAN, -0.0, 1.5])
-        .kv_bools("bools", &[true, false])
-        .kv_strs("strs", texts)
-        .kv_strs("no strs", Vec::<&str>::new())
-        .kv_array("nested", ty::ARRAY, 2, inner.concat())
-        .tensor("q", &[64, 3], 2, [7; 108])
-        .tensor_entry(TensorEntry::new("other", &[256], 16, [9; 66]))
-        .tensor_f32("f", &[2, 1, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-}
-
 #[test]
 fn every_kind_of_value_is_read() {
     for version in [2, 3] {
-        let bytes = varied(version).finish();
-        let file = GgufFile::parse("varied", bytes.clone()).unwrap();
+        let bytes = sample(version).finish();
+        let file = GgufFile::parse("sample", bytes.clone()).unwrap();
         assert_eq!((file.version(), file.alignment(), file.metadata().len()), (version, 64, 21));
         assert_eq!(file.metadata().nth(4).map(|(key, _)| key), Some("u32"));
         assert!(matches!(file.get("u8"), Some(Value::U8(200))));
@@ -185,7 +159,7 @@ fn every_known_type_is_listed() {
 
 #[test]
 fn every_shorter_file_is_refused() {
-    let bytes = varied(3).finish();
+    let bytes = sample(3).finish();
     let last = GgufFile::parse("whole", bytes.clone()).unwrap().tensor("f").unwrap().file_range();
     for len in 0..last.end {
         let error = GgufFile::parse("short", bytes[..len].to_vec()).map(drop).unwrap_err();

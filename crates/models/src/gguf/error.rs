@@ -201,7 +201,7 @@ pub enum Fault {
         /// The dimensions.
         dims: Vec<u64>,
     },
-    /// The size of a tensor does not fit 63 bits.
+    /// The elements or bytes of a tensor do not fit the address space.
     #[error("tensor {tensor}: dimensions {dims:?} are too large")]
     DimsOverflow {
         /// The tensor.

@@ -92,7 +92,7 @@ fn data_bytes(name: &str, ty: TensorType, dims: &[u64]) -> Result<u64, Fault> {
         return Err(Fault::ZeroDim { tensor: shown(name), dims: dims.to_vec() });
     }
     let overflow = || Fault::DimsOverflow { tensor: shown(name), dims: dims.to_vec() };
-    let fits = |&n: &u64| n <= i64::MAX as u64;
+    let fits = |&n: &u64| n <= isize::MAX as u64;
     let elements =
         dims.iter().try_fold(1, |n: u64, &dim| n.checked_mul(dim)).filter(fits).ok_or_else(overflow)?;
     let block = ty.block_len() as u64;

@@ -35,7 +35,7 @@ impl TensorInfo {
 
     /// Elements per row: the first dimension.
     pub fn row_len(&self) -> usize {
-        // At least one byte of the file per block of a row: it fits.
+        // The number of all elements fits the address space, or the file would have been refused.
         self.dims[0] as usize
     }
 
