@@ -37,6 +37,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if targets.is_empty() {
         bail!("cargo fuzz lists no targets");
     }
+    proc::run(nightly().args([
+        "run",
+        "--quiet",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--example",
+        "seeds",
+    ]))?;
     for target in targets {
         println!("fuzzing {target} for {} s", args.seconds);
         proc::run(nightly().args([
