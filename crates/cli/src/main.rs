@@ -1,2 +1,47 @@
 //! The `cera` command.
-fn main() {}
+//!
+//! Exit codes: 0 done, 1 failed with one line on standard error, 2 wrong usage.
+
+mod cmd;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// Runs quantized language models on CPUs.
+#[derive(Parser)]
+#[command(name = "cera", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compute the logits of a token sequence.
+    Logits(cmd::logits::Args),
+    /// Show a model file: metadata, tensors, and the kernel that each tensor takes.
+    Inspect(cmd::inspect::Args),
+    /// Show this CPU, the tier that runs and why, and the kernels of its table.
+    Tiers(cmd::tiers::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("CERA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    let result = match &cli.command {
+        Command::Logits(args) => cmd::logits::run(args),
+        Command::Inspect(args) => cmd::inspect::run(args),
+        Command::Tiers(args) => cmd::tiers::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `cera logits`: the logits of a token sequence, to a safetensors file.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use cera_core::{ProgramOptions, Runtime, SeqStep, Want};
+use cera_models::{Model, ModelOptions, logits_hash};
+use safetensors::{Dtype, tensor::TensorView};
+
+use super::KvArg;
+use crate::output;
+
+/// Arguments of `cera logits`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The model, a GGUF file.
+    #[arg(short, long, value_name = "FILE")]
+    model: PathBuf,
+    /// Token ids, separated by commas.
+    #[arg(long, value_name = "IDS", value_delimiter = ',', required = true)]
+    tokens: Vec<u32>,
+    /// Only the logits of the last token.
+    #[arg(long)]
+    last: bool,
+    /// The element type of the KV cache.
+    #[arg(long, value_enum, default_value = "f16")]
+    kv: KvArg,
+    /// Tokens of a prefill pass at most; the logits do not depend on it.
+    #[arg(long, value_name = "N", default_value = "512", value_parser = clap::value_parser!(u32).range(1..))]
+    chunk: u32,
+    /// Do not pack the weights at load; the logits do not depend on it.
+    #[arg(long)]
+    no_repack: bool,
+    /// Where to write the tensor `logits`, f32 [n, vocabulary], in the safetensors format.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let options = ModelOptions {
+        repack: !args.no_repack,
+        program: ProgramOptions { chunk: args.chunk as usize, ..ProgramOptions::default() },
+        ..ModelOptions::default()
+    };
+    let model = Model::load(&args.model, Runtime::from_env()?, options)?;
+    let mut state = model.new_state(args.kv.into());
+    let want = if args.last { Want::Last } else { Want::All };
+    let steps = &mut [SeqStep { state: &mut state, tokens: &args.tokens, want }];
+    let logits = model.step(steps)?;
+    let vocabulary = logits.vocabulary();
+    let rows = logits.data().len() / vocabulary;
+    if let Some(at) = logits.data().iter().position(|x| !x.is_finite()) {
+        let (row, id) = (args.tokens.len() - rows + at / vocabulary, at % vocabulary);
+        bail!("the logit of token {id} at position {row} is {}", logits.data()[at]);
+    }
+    let hash = logits_hash(logits.data())?;
+    let bytes: Vec<u8> = logits.data().iter().flat_map(|x| x.to_le_bytes()).collect();
+    let tensor = TensorView::new(Dtype::F32, vec![rows, vocabulary], &bytes)?;
+    let metadata = HashMap::from([("sha256".to_owned(), hash.clone())]);
+    safetensors::serialize_to_file([("logits", tensor)], Some(metadata), &args.output)
+        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    output::print(&format!("logits [{rows}, {vocabulary}] sha256 {hash}\n"))
+}

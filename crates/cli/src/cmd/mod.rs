@@ -1,0 +1,25 @@
+//! The commands, one module each.
+
+pub(crate) mod inspect;
+pub(crate) mod logits;
+pub(crate) mod tiers;
+
+use cera_quant::kv::KvType;
+
+/// The element type of the KV cache, as an argument.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum KvArg {
+    /// Single precision.
+    F32,
+    /// Half precision.
+    F16,
+}
+
+impl From<KvArg> for KvType {
+    fn from(arg: KvArg) -> KvType {
+        match arg {
+            KvArg::F32 => KvType::F32,
+            KvArg::F16 => KvType::F16,
+        }
+    }
+}

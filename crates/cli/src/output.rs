@@ -1,0 +1,62 @@
+//! Writing to standard output and standard error.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Writes to standard output. A reader that has gone away is no error: it has read enough.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as indented JSON to standard output.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Writes an error with its causes on one line to standard error.
+pub(crate) fn error(error: &anyhow::Error) {
+    let line = format!("error: {error:#}").replace(['\n', '\r'], " ");
+    // Nothing is left to be done if standard error is gone.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Rows of cells in columns, two spaces apart, each as wide as its widest cell. Columns in `right` are flush right.
+pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| {
+        rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| match right.contains(&c) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        let line: Vec<String> = cells.collect();
+        text.push_str(line.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows =
+            [vec!["a".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), "23".to_owned(), "x".to_owned()]];
+        assert_eq!(table(&rows, &[1]), "a     1\nbcd  23  x\n");
+        assert_eq!(table(&[], &[]), "");
+    }
+}
