@@ -70,7 +70,7 @@ fn report() -> Result<Report> {
         meaning: row.meaning,
         default: row.default,
         value: row.value.clone(),
-        source: row.source.to_string(),
+        source: row.source.name().to_owned(),
     });
     Ok(Report {
         arch: found.arch.to_string(),
