@@ -1,0 +1,183 @@
+//! Programs built by hand: errors, biases, windows, taps, and the public kernels.
+#![allow(clippy::unwrap_used)]
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use cera_core::graph::{AttentionInfo, Graph, GraphBuilder, RopeInfo};
+use cera_core::{Error, KernelTable, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep, Want};
+use cera_quant::acts::{ActFormat, ActsRef};
+use cera_quant::kv::{KvShape, KvType};
+use cera_quant::ops::RopePairs;
+use cera_quant::pack::{self, PackedRef};
+use cera_quant::{Format, QuantError};
+
+const VOCABULARY: usize = 37;
+const WIDTH: usize = 32;
+
+/// Numbers that look random and are the same everywhere.
+fn numbers(seed: usize, len: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
+}
+
+fn f32_matrix(seed: usize, m: usize, k: usize) -> Matrix {
+    let bytes: Vec<u8> = numbers(seed, m * k).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let len = bytes.len();
+    Matrix::plain(Format::F32, (m, k), Arc::new(bytes), 0..len).unwrap().packed().unwrap()
+}
+
+/// Embedding, one attention layer, output head.
+fn graph(bias: Option<Vec<f32>>, window: Option<usize>, pairs: RopePairs) -> Graph {
+    let mut g = GraphBuilder::new();
+    let embedding = g.matrix("embedding", Format::F32, VOCABULARY, WIDTH);
+    let head = g.matrix("head", Format::F32, VOCABULARY, WIDTH);
+    let rope = RopeInfo { inv_freq: vec![0.3, 0.1, 0.03], pairs, head_dim: 8 };
+    let rope = g.rope_frequencies(rope).unwrap();
+    let x = g.embed("x", embedding);
+    let q = g.rope("q", x, rope).unwrap();
+    let state = g.kv_state(KvShape { heads: 4, k_dim: 8, v_dim: 8 });
+    let info = AttentionInfo { state, scale: 0.4, window };
+    let context = g.attention("context", (q, q, x), info).unwrap();
+    let y = g.add("sum", context, x).unwrap();
+    let y = g.select_outputs("rows", y).unwrap();
+    let bias = bias.map(|bias| g.vector(bias));
+    let logits = g.linear("logits", y, head, bias).unwrap();
+    g.finish(logits).unwrap()
+}
+
+fn program_of(graph: Graph) -> Program {
+    let weights = vec![f32_matrix(1, VOCABULARY, WIDTH), f32_matrix(2, VOCABULARY, WIDTH)];
+    Program::new(graph, weights, Runtime::from_env().unwrap(), ProgramOptions::default()).unwrap()
+}
+
+fn run(program: &Program, state: &mut SeqState, tokens: &[u32]) -> Vec<f32> {
+    program.step(&mut [SeqStep { state, tokens, want: Want::All }]).unwrap().data().to_vec()
+}
+
+fn logits(program: &Program, tokens: &[u32]) -> Vec<f32> {
+    run(program, &mut program.new_state(KvType::F32, 4096), tokens)
+}
+
+#[test]
+fn a_bias_is_one_plain_addition() {
+    let bias = numbers(9, VOCABULARY);
+    let tokens: Vec<u32> = (0..21).map(|i| i * 5 % 37).collect();
+    let without = logits(&program_of(graph(None, None, RopePairs::Half)), &tokens);
+    let with = logits(&program_of(graph(Some(bias.clone()), None, RopePairs::Half)), &tokens);
+    for (i, (with, without)) in with.iter().zip(&without).enumerate() {
+        assert_eq!(with.to_bits(), (without + bias[i % VOCABULARY]).to_bits(), "{i}");
+    }
+}
+
+#[test]
+fn a_window_hides_what_came_before_it() {
+    let (window, tokens) = (5, (0..300).map(|i| i * 11 % 37).collect::<Vec<u32>>());
+    for pairs in [RopePairs::Half, RopePairs::Interleaved] {
+        let windowed = logits(&program_of(graph(None, Some(window), pairs)), &tokens);
+        let full = program_of(graph(None, None, pairs));
+        assert_eq!(windowed[..window * VOCABULARY], logits(&full, &tokens)[..window * VOCABULARY]);
+        // Rotary positions are relative: a window that began its own sequence computes the same but for rounding.
+        let alone = logits(&full, &tokens[300 - window..]);
+        let (last, alone) = (&windowed[299 * VOCABULARY..], &alone[(window - 1) * VOCABULARY..]);
+        let far = last.iter().zip(alone).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-4, "{pairs:?}: {far}");
+    }
+}
+
+#[test]
+fn wrong_steps_are_refused_and_change_nothing() {
+    let program = program_of(graph(None, None, RopePairs::Half));
+    let mut state = program.new_state(KvType::F32, 4);
+    let before = run(&program, &mut state, &[1, 2]);
+    let step = |state: &mut SeqState, tokens: &[u32]| {
+        program.step(&mut [SeqStep { state, tokens, want: Want::Last }]).map(|_| ())
+    };
+    assert_eq!(step(&mut state, &[3, 37]), Err(Error::Token { token: 37, vocabulary: 37 }));
+    assert_eq!(step(&mut state, &[1, 2, 3]), Err(Error::ContextFull { held: 2, added: 3, limit: 4 }));
+    let other = program_of(graph(None, None, RopePairs::Half));
+    assert_eq!(other.new_state(KvType::F32, 4).spec(), state.spec(), "equal models share states");
+    assert_eq!(state.len(), 2);
+    let after = run(&program, &mut state, &[3, 4]);
+    assert_eq!(logits(&program, &[1, 2, 3, 4]), [before, after].concat());
+    assert_eq!(step(&mut state, &[]), Ok(()), "no tokens, nothing to do");
+}
+
+#[test]
+fn a_program_wants_the_weights_that_its_graph_declares() {
+    let runtime = Runtime::from_env().unwrap();
+    let weights = vec![f32_matrix(1, VOCABULARY, WIDTH), f32_matrix(2, VOCABULARY + 1, WIDTH)];
+    let graph = graph(None, None, RopePairs::Half);
+    let error = Program::new(graph.clone(), weights, runtime.clone(), ProgramOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "head: expected F32 [37, 32], found F32 [38, 32]");
+    let error = Program::new(graph, vec![], runtime, ProgramOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "embedding: expected F32 [37, 32], found nothing");
+}
+
+#[test]
+fn graphs_check_their_shapes() {
+    let mut g = GraphBuilder::new();
+    let table = g.matrix("table", Format::F32, 10, 32);
+    let x = g.embed("x", table);
+    let wide = g.matrix("wide", Format::F32, 10, 33);
+    let short = g.vector(vec![1.0; 31]);
+    g.scope("blk.3");
+    let error = g.linear("ffn_up", x, wide, None).unwrap_err();
+    assert_eq!(error.to_string(), "blk.3.ffn_up: elements per weight row is 33, expected 32");
+    let error = g.rms_norm("norm", x, short, 1e-5).unwrap_err();
+    assert_eq!(error.to_string(), "blk.3.norm: norm weights is 31, expected 32");
+    let state = g.kv_state(KvShape { heads: 3, k_dim: 8, v_dim: 8 });
+    let info = AttentionInfo { state, scale: 1.0, window: None };
+    assert!(g.attention("attention", (x, x, x), info).is_err());
+    assert!(g.finish(x).is_err(), "logits need a row per output");
+}
+
+#[test]
+fn taps_see_every_pass() {
+    let weights = vec![f32_matrix(1, VOCABULARY, WIDTH), f32_matrix(2, VOCABULARY, WIDTH)];
+    let options = ProgramOptions { chunk: 4, ..ProgramOptions::default() };
+    let graph = graph(None, None, RopePairs::Half);
+    let program = Program::new(graph, weights, Runtime::from_env().unwrap(), options).unwrap();
+    let x = program.graph().find("x").unwrap();
+    let mut state = program.new_state(KvType::F32, 100);
+    let tokens: Vec<u32> = (0..10).collect();
+    let mut seen = Vec::new();
+    let steps = &mut [SeqStep { state: &mut state, tokens: &tokens, want: Want::Last }];
+    program
+        .step_with_taps(steps, &[x], &mut |value, rows| {
+            assert_eq!(value, x);
+            seen.extend_from_slice(rows);
+        })
+        .unwrap();
+    assert_eq!(seen, numbers(1, VOCABULARY * WIDTH)[..10 * WIDTH]);
+}
+
+#[test]
+fn the_table_multiplies_and_refuses_what_does_not_fit() {
+    let table = KernelTable::scalar();
+    let (m, k, n) = (19, 64, 3);
+    let rows: Vec<u8> = numbers(3, m * k).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let mut packed = vec![0; pack::packed_bytes(Format::F32, m, k).unwrap()];
+    let strip = pack::strip_bytes(Format::F32, k).unwrap();
+    for (rows, out) in rows.chunks(16 * k * 4).zip(packed.chunks_exact_mut(strip)) {
+        pack::pack_strip(Format::F32, k, rows, out).unwrap();
+    }
+    let w = PackedRef::new(Format::F32, m, k, &packed).unwrap();
+    let x = numbers(4, n * k);
+    let mut acts = vec![0; ActFormat::F32.bytes(n, k).unwrap()];
+    table.quantize(ActFormat::F32, &x, k, &mut acts).unwrap();
+    let acts = ActsRef::new(ActFormat::F32, (n, k), table.column_tile(n), &acts).unwrap();
+    let mut out = vec![MaybeUninit::new(f32::NAN); n * m];
+    let out = table.matmul(w, acts, &mut out).unwrap();
+    let weights = numbers(3, m * k);
+    for (token, out) in out.chunks(m).enumerate() {
+        for (row, y) in out.iter().enumerate() {
+            let exact: f64 =
+                (0..k).map(|i| f64::from(x[token * k + i]) * f64::from(weights[row * k + i])).sum();
+            assert!((f64::from(*y) - exact).abs() < 1e-5, "({token}, {row})");
+        }
+    }
+    let mut short = vec![MaybeUninit::new(0.0); n * m - 1];
+    let expected = QuantError::ShapeMismatch { what: "elements of the output", expected: 57, got: 56 };
+    assert_eq!(table.matmul(w, acts, &mut short), Err(expected));
+    assert!(table.quantize(ActFormat::Q8x32, &x, k, &mut [0; 7]).is_err());
+}
