@@ -5,3 +5,18 @@
 
 #[macro_use]
 pub mod tiers;
+
+#[cfg(target_arch = "x86_64")]
+#[macro_use]
+mod kernels;
+
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub mod avx2;
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+pub mod avx512vnni;
+
+#[cfg(target_arch = "x86_64")]
+pub use kernels::{MatrixFn, Ops, QuantizeFn};
+
+#[cfg(all(test, target_arch = "x86_64", feature = "avx512"))]
+mod tests;

@@ -18,6 +18,16 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Source: S. L. Moshier, Cephes Mathematical Library, `expf`.
 const EXP: [f32; 6] = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
 
+/// The polynomial of these coefficients, highest degree first, by Horner's rule in FMA.
+#[inline(always)]
+fn polynomial<S: Simd, const N: usize>(s: S, x: S::F, coefficients: [f32; N]) -> S::F {
+    let mut sum = s.splat(coefficients[0]);
+    for coefficient in &coefficients[1..] {
+        sum = s.fma(sum, x, s.splat(*coefficient));
+    }
+    sum
+}
+
 /// `e^x`: 0 below [`EXP_LOW`], infinite above [`EXP_HIGH`], exactly 1 at both zeros, NaN for NaN.
 ///
 /// Numeric contract: within 1 ULP of the true value in between.
@@ -27,7 +37,7 @@ pub fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     let minus_n = s.sub(s.splat(ROUND), t);
     let r = s.fma(minus_n, s.splat(LN2_HIGH), x);
     let r = s.fma(minus_n, s.splat(LN2_LOW), r);
-    let q = EXP[1..].iter().fold(s.splat(EXP[0]), |q, &c| s.fma(q, r, s.splat(c)));
+    let q = polynomial(s, r, EXP);
     let p = s.add(s.fma(s.mul(r, r), q, r), s.splat(1.0));
     let y = s.add_exponent(p, t);
     let y = s.select(s.lt(x, s.splat(EXP_LOW)), s.splat(0.0), y);
@@ -69,7 +79,7 @@ pub fn erf<S: Simd>(s: S, x: S::F) -> S::F {
     let one = s.splat(1.0);
     let magnitude = s.max(x, s.neg(x));
     let t = s.div(one, s.fma(s.splat(0.327_591_1), magnitude, one));
-    let poly = A[1..].iter().fold(s.splat(A[0]), |q, &c| s.fma(q, t, s.splat(c)));
+    let poly = polynomial(s, t, A);
     let tail = s.mul(s.mul(poly, t), exp(s, s.neg(s.mul(x, x))));
     let y = s.sub(one, tail);
     let signed = s.select(s.lt(x, s.splat(0.0)), s.neg(y), y);

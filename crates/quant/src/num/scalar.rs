@@ -12,6 +12,8 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
 }
 
 impl Simd for Scalar {
+    const REGISTERS: usize = 1;
+
     type F = [f32; LANES];
     type M = [bool; LANES];
 

@@ -8,7 +8,13 @@ pub const LANES: usize = 16;
 /// A value of an implementing type proves that this machine has the instructions; implementations for wide
 /// instruction sets are therefore only constructed by `unsafe` functions. Every method must give the bits that
 /// [`Scalar`](super::Scalar) gives, lane by lane, for operands that are not NaN.
+///
+/// A function over lanes gets the instructions of a tier by being inlined into a function that is compiled for it. So
+/// it is `#[inline(always)]` itself, and no lanes pass through closures, which cannot be.
 pub trait Simd: Copy {
+    /// How many values of sixteen lanes the registers hold: algorithms choose the size of their tiles by it.
+    const REGISTERS: usize;
+
     /// Sixteen f32.
     type F: Copy;
     /// Sixteen truth values.

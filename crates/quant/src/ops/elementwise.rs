@@ -31,15 +31,50 @@ pub enum Activation {
     GeluTanh,
 }
 
+/// An operation on two values.
+trait Binary: Copy {
+    fn apply<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F;
+}
+
+#[derive(Clone, Copy)]
+struct Sum;
+
+impl Binary for Sum {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.add(acc, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SiluGate;
+
+impl Binary for SiluGate {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, gate: S::F, up: S::F) -> S::F {
+        s.mul(math::silu(s, gate), up)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct GeluTanhGate;
+
+impl Binary for GeluTanhGate {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, gate: S::F, up: S::F) -> S::F {
+        s.mul(math::gelu_tanh(s, gate), up)
+    }
+}
+
 #[inline(always)]
-fn update<S: Simd>(s: S, acc: &mut [f32], x: &[f32], f: impl Fn(S::F, S::F) -> S::F) {
+fn update<S: Simd>(s: S, acc: &mut [f32], x: &[f32], op: impl Binary) {
     assert_eq!(acc.len(), x.len(), "lengths of the operands");
     let ((acc, acc_rest), (x, x_rest)) = (acc.as_chunks_mut::<LANES>(), x.as_chunks::<LANES>());
     for (acc, x) in acc.iter_mut().zip(x) {
-        s.store(f(s.load(acc), s.load(x)), acc);
+        s.store(op.apply(s, s.load(acc), s.load(x)), acc);
     }
     if !x_rest.is_empty() {
-        s.store_part(f(s.load_part(acc_rest), s.load_part(x_rest)), acc_rest);
+        s.store_part(op.apply(s, s.load_part(acc_rest), s.load_part(x_rest)), acc_rest);
     }
 }
 
@@ -49,7 +84,7 @@ fn update<S: Simd>(s: S, acc: &mut [f32], x: &[f32], f: impl Fn(S::F, S::F) -> S
 /// If the operands differ in length.
 #[inline(always)]
 pub fn add<S: Simd>(s: S, args: &mut AddArgs<'_>) {
-    update(s, args.acc, args.x, |a, x| s.add(a, x));
+    update(s, args.acc, args.x, Sum);
 }
 
 /// `gate = activation(gate) * up`
@@ -61,7 +96,7 @@ pub fn add<S: Simd>(s: S, args: &mut AddArgs<'_>) {
 #[inline(always)]
 pub fn gated<S: Simd>(s: S, args: &mut GatedArgs<'_>) {
     match args.activation {
-        Activation::Silu => update(s, args.gate, args.up, |g, u| s.mul(math::silu(s, g), u)),
-        Activation::GeluTanh => update(s, args.gate, args.up, |g, u| s.mul(math::gelu_tanh(s, g), u)),
+        Activation::Silu => update(s, args.gate, args.up, SiluGate),
+        Activation::GeluTanh => update(s, args.gate, args.up, GeluTanhGate),
     }
 }

@@ -81,7 +81,7 @@ fn each_list_extends_the_one_before() {
     assert!(AVX512BF16.len() > AVX512VNNI.len() && AVX512VNNI.len() > AVX2.len());
 }
 
-fn has_all(names: &[&str]) -> bool {
+pub(crate) fn has_all(names: &[&str]) -> bool {
     names.iter().all(|name| match *name {
         "avx" => is_x86_feature_detected!("avx"),
         "avx2" => is_x86_feature_detected!("avx2"),

@@ -1,0 +1,230 @@
+//! The f32 operations of the tiers against the scalar ones.
+
+use cera_quant::kv::{AppendArgs, KvPages, KvShape, PAGE_KEYS};
+use cera_quant::ops::{Activation, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs, RopePairs};
+use cera_quant::scalar;
+use cera_testkit::rng::Rng;
+
+use super::{Tier, available, difference};
+use crate::Ops;
+
+/// Every length of a tail, with and without whole registers before it.
+fn lengths() -> impl Iterator<Item = usize> {
+    (0..=40).chain([63, 64, 65, 100, 576, 1023])
+}
+
+fn values(len: usize, rng: &mut Rng) -> Vec<f32> {
+    let value = |_| match rng.below(12) {
+        0 => 0.0,
+        1 => -0.0,
+        2 => rng.unit() * 6e4,
+        3 => rng.unit() * 1e-38,
+        4 => rng.unit() * 100.0,
+        _ => rng.normal(),
+    };
+    (0..len).map(value).collect()
+}
+
+/// Runs a case on every tier and collects what differs from the scalar result.
+fn check(failures: &mut Vec<String>, case: &str, expected: &[f32], run: impl Fn(&Tier) -> Vec<f32>) {
+    assert!(expected.iter().all(|x| !x.is_nan()), "{case}: NaN prove nothing");
+    for tier in available() {
+        failures.extend(difference(&run(&tier), expected).map(|d| format!("{} {case}: {d}", tier.label)));
+    }
+}
+
+#[test]
+fn norms_have_the_scalar_bits() {
+    let (mut rng, mut failures) = (Rng::new(1), Vec::new());
+    for len in lengths().filter(|&len| len > 0) {
+        let (x, weight) = (values(3 * len, &mut rng), values(len, &mut rng));
+        let norm = |run: &dyn Fn(&mut RmsNormArgs<'_>)| {
+            let mut out = vec![f32::NAN; x.len()];
+            run(&mut RmsNormArgs { x: &x, weight: &weight, eps: 1e-5, out: &mut out });
+            out
+        };
+        let expected = norm(&scalar::ops::rms_norm);
+        check(&mut failures, &format!("{len}"), &expected, |tier| {
+            // SAFETY: the tier is available.
+            norm(&|args| unsafe { (tier.ops.rms_norm)(args) })
+        });
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn sums_and_gates_have_the_scalar_bits() {
+    let (mut rng, mut failures) = (Rng::new(2), Vec::new());
+    for len in lengths() {
+        let (x, y) = (values(len, &mut rng), values(len, &mut rng));
+        let add = |run: &dyn Fn(&mut AddArgs<'_>)| {
+            let mut acc = x.clone();
+            run(&mut AddArgs { acc: &mut acc, x: &y });
+            acc
+        };
+        let expected = add(&scalar::ops::add);
+        check(&mut failures, &format!("add {len}"), &expected, |tier| {
+            // SAFETY: the tier is available.
+            add(&|args| unsafe { (tier.ops.add)(args) })
+        });
+        for activation in [Activation::Silu, Activation::GeluTanh] {
+            let gated = |run: &dyn Fn(&mut GatedArgs<'_>)| {
+                let mut gate = x.clone();
+                run(&mut GatedArgs { activation, gate: &mut gate, up: &y });
+                gate
+            };
+            let expected = gated(&scalar::ops::gated);
+            check(&mut failures, &format!("{activation:?} {len}"), &expected, |tier| {
+                // SAFETY: the tier is available.
+                gated(&|args| unsafe { (tier.ops.gated)(args) })
+            });
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn rotations_have_the_scalar_bits() {
+    let (mut rng, mut failures) = (Rng::new(3), Vec::new());
+    for p in lengths() {
+        for (pairs, rest) in [(RopePairs::Half, 0), (RopePairs::Half, 5), (RopePairs::Interleaved, 3)] {
+            let head_dim = (2 * p + rest).max(1);
+            let x = values(3 * head_dim, &mut rng);
+            let (cos, sin) = (values(p, &mut rng), values(p, &mut rng));
+            let rope = |run: &dyn Fn(&mut RopeArgs<'_>)| {
+                let mut x = x.clone();
+                run(&mut RopeArgs { x: &mut x, head_dim, pairs, cos: &cos, sin: &sin });
+                x
+            };
+            let expected = rope(&scalar::ops::rope);
+            check(&mut failures, &format!("{pairs:?} {p} of {head_dim}"), &expected, |tier| {
+                // SAFETY: the tier is available.
+                rope(&|args| unsafe { (tier.ops.rope)(args) })
+            });
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The functions on one element type of the cache.
+trait Elem: Copy + PartialEq {
+    const ZERO: Self;
+    fn scalar_append(args: &mut AppendArgs<'_, Self>);
+    fn scalar_attention(args: &mut AttentionArgs<'_, Self>);
+    fn append(ops: &Ops) -> for<'a> unsafe fn(&mut AppendArgs<'a, Self>);
+    fn attention(ops: &Ops) -> for<'a> unsafe fn(&mut AttentionArgs<'a, Self>);
+}
+
+macro_rules! elem {
+    ($elem:ty, $zero:expr, $append:ident, $attention:ident) => {
+        impl Elem for $elem {
+            const ZERO: $elem = $zero;
+            fn scalar_append(args: &mut AppendArgs<'_, $elem>) {
+                scalar::ops::$append(args);
+            }
+            fn scalar_attention(args: &mut AttentionArgs<'_, $elem>) {
+                scalar::ops::$attention(args);
+            }
+            fn append(ops: &Ops) -> for<'a> unsafe fn(&mut AppendArgs<'a, $elem>) {
+                ops.$append
+            }
+            fn attention(ops: &Ops) -> for<'a> unsafe fn(&mut AttentionArgs<'a, $elem>) {
+                ops.$attention
+            }
+        }
+    };
+}
+
+elem!(f32, 0.0, append_f32, attention_f32);
+elem!(u16, 0, append_f16, attention_f16);
+
+/// A filled cache.
+fn fill<T: Elem>(
+    shape: KvShape,
+    rows: &[(Vec<f32>, Vec<f32>)],
+    append: impl Fn(&mut AppendArgs<'_, T>),
+) -> Vec<Vec<T>> {
+    let mut memory = vec![vec![T::ZERO; shape.page_len()]; rows.len().div_ceil(PAGE_KEYS)];
+    let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
+    // SAFETY: each page has `page_len` elements; one thread uses them, one position at a time.
+    let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+    for (position, (k, v)) in rows.iter().enumerate() {
+        append(&mut AppendArgs { pages, position, k, v });
+    }
+    memory
+}
+
+fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
+    let mut rng = Rng::new(4);
+    let shapes = [(1, 1), (7, 16), (16, 7), (24, 33), (64, 64), (80, 128), (128, 96)];
+    for (k_dim, v_dim) in shapes {
+        let shape = KvShape { heads: 2, k_dim, v_dim };
+        let rows: Vec<_> =
+            (0..600).map(|_| (values(2 * k_dim, &mut rng), values(2 * v_dim, &mut rng))).collect();
+        let mut memory = fill::<T>(shape, &rows, T::scalar_append);
+        for tier in available() {
+            // SAFETY: the tier is available.
+            let got = fill::<T>(shape, &rows, |args| unsafe { T::append(&tier.ops)(args) });
+            if got != memory {
+                failures.push(format!("{} append {shape:?}", tier.label));
+            }
+        }
+        let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
+        // SAFETY: each page has `page_len` elements, and one thread reads them.
+        let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+        for queries in 1..=9 {
+            let visible = [
+                0..0,
+                0..1,
+                0..15,
+                0..16,
+                0..17,
+                0..64,
+                0..255,
+                0..257,
+                0..600,
+                3..17,
+                19..30,
+                250..260,
+                100..599,
+            ];
+            let visible = if queries < 8 { visible[rng.below(6)..].to_vec() } else { visible.to_vec() };
+            for visible in visible.into_iter().step_by(1 + rng.below(3)) {
+                let q = values(queries * k_dim, &mut rng);
+                let scale = 0.1 * rng.unit();
+                let attend = |run: &dyn Fn(&mut AttentionArgs<'_, T>)| {
+                    let mut out = vec![f32::NAN; queries * v_dim];
+                    run(&mut AttentionArgs {
+                        pages,
+                        head: 1,
+                        visible: visible.clone(),
+                        scale,
+                        q: &q,
+                        out: &mut out,
+                    });
+                    out
+                };
+                let expected = attend(&T::scalar_attention);
+                let case = format!("{queries} queries of {k_dim} and {v_dim}, {visible:?}");
+                check(failures, &case, &expected, |tier| {
+                    // SAFETY: the tier is available.
+                    attend(&|args| unsafe { T::attention(&tier.ops)(args) })
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_over_f32_has_the_scalar_bits() {
+    let mut failures = Vec::new();
+    attention_cases::<f32>(&mut failures);
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn attention_over_f16_has_the_scalar_bits() {
+    let mut failures = Vec::new();
+    attention_cases::<u16>(&mut failures);
+    assert!(failures.is_empty(), "{failures:#?}");
+}
