@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::proc;
 use crate::test::{self, Arch, Platform, TestBinary};
+use crate::{model, proc};
 
 /// The file that holds the golden hashes, below the workspace root.
 const GOLDEN: &str = "tests/golden.json";
@@ -24,6 +24,8 @@ pub(crate) struct Args {
 
 /// Runs the golden test on every tier and, if all agree, puts their common result in place.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    // The golden file covers the demo model too, which tests find in the cache folder.
+    model::fetch(&model::SMOLLM2, &model::cache_dir()?)?;
     let host = Arch::host()?;
     let mut archs = vec![args.arch.unwrap_or(host)];
     if args.arch.is_none() && host != Arch::Aarch64 {
@@ -47,7 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The result of the golden test for each available tier, labelled with architecture and tier.
 fn compute(platform: &Platform) -> Result<Vec<(String, String)>> {
-    let build = test::build(platform, &[])?;
+    let mut selection = platform.selection(&[]);
+    selection.extend(["--test".into(), GOLDEN_TEST.into()]);
+    let build = test::build(platform, &selection)?;
     let cera = build.cera(platform)?;
     let binaries: Vec<&TestBinary> =
         build.tests.iter().filter(|binary| binary.target == GOLDEN_TEST).collect();

@@ -86,7 +86,7 @@ impl Step {
     fn start(self) -> Result<Option<Report>> {
         match self {
             Step::Rules => rules::check(),
-            Step::Fmt => proc::run(proc::cargo().args(["fmt", "--all", "--check"])),
+            Step::Fmt => FMT.iter().try_for_each(|args| proc::run(proc::cargo().args(*args))),
             Step::Packages => apt::provide(),
             Step::Model => model::fetch(&model::SMOLLM2, &model::cache_dir()?).map(drop),
             Step::Clippy => proc::run(proc::cargo().args(CLIPPY)),
@@ -98,6 +98,9 @@ impl Step {
     }
 }
 
+/// The workspace, and the fuzz targets, which are one of their own.
+const FMT: [&[&str]; 2] =
+    [&["fmt", "--all", "--check"], &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]];
 const CLIPPY: [&str; 7] = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
 const DOC: [&str; 4] = ["doc", "--quiet", "--workspace", "--no-deps"];
 

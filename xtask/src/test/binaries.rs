@@ -1,7 +1,6 @@
 //! Building the test binaries and finding them in what cargo reports.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -33,23 +32,14 @@ impl TestBinary {
     }
 }
 
-/// Builds the tests of these packages, or of the whole workspace if none is named.
+/// Builds the tests that the arguments for cargo select.
 ///
 /// # Errors
 /// If cargo fails.
-pub(crate) fn build(platform: &Platform, packages: &[String]) -> Result<Build> {
+pub(crate) fn build(platform: &Platform, selection: &[String]) -> Result<Build> {
     let mut cargo = platform.cargo();
     cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    cargo.args(package_args(packages)).stderr(Stdio::inherit());
-    parse(&proc::read(&mut cargo)?)
-}
-
-/// The package selection for cargo.
-pub(super) fn package_args(packages: &[String]) -> Vec<String> {
-    if packages.is_empty() {
-        return vec!["--workspace".into()];
-    }
-    packages.iter().flat_map(|package| ["--package".into(), package.clone()]).collect()
+    parse(&proc::read(cargo.args(selection))?)
 }
 
 impl Build {

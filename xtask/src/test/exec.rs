@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::binaries::{TestBinary, package_args};
+use super::binaries::TestBinary;
 use super::platform::Platform;
-use super::{HITS_VAR, TIER_VAR};
+use super::{EMULATED_VAR, HITS_VAR, TIER_VAR};
 use crate::proc;
 
 /// Numbers of tests.
@@ -62,19 +62,22 @@ pub(crate) fn run_binary(
     let mut command = platform.command(&binary.executable, tier);
     proc::strip_cargo_run(&mut command);
     command.current_dir(&binary.package_dir).env("CARGO_MANIFEST_DIR", &binary.package_dir);
-    command.env_remove(TIER_VAR).env_remove(HITS_VAR);
+    command.env_remove(TIER_VAR).env_remove(HITS_VAR).env_remove(EMULATED_VAR);
+    if platform.is_emulated() {
+        command.env(EMULATED_VAR, "1");
+    }
     command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
     let suffix = if tier.is_empty() { String::new() } else { format!(" [{tier}]") };
     measure(&format!("{}{suffix}", binary.name), &mut command)
 }
 
-/// Runs the documentation tests.
+/// Runs the documentation tests of the selected packages.
 ///
 /// # Errors
 /// If cargo cannot be started.
-pub(super) fn doc_tests(platform: &Platform, packages: &[String]) -> Result<Outcome> {
+pub(super) fn doc_tests(platform: &Platform, selection: &[String]) -> Result<Outcome> {
     let mut cargo = platform.cargo();
-    cargo.args(["test", "--quiet", "--doc"]).args(package_args(packages));
+    cargo.args(["test", "--quiet", "--doc"]).args(selection);
     measure("doc tests", &mut cargo)
 }
 

@@ -25,6 +25,8 @@ use crate::{model, proc};
 pub(crate) const TIER_VAR: &str = "CERA_CPU_TIER";
 /// The variable that names the folder of hit reports.
 const HITS_VAR: &str = "CERA_HITS_DIR";
+/// The variable that tells tests that every computation costs a multiple.
+const EMULATED_VAR: &str = "CERA_TEST_EMULATED";
 /// The variable that tells tests where the SmolLM2 file is.
 const SMOLLM2_VAR: &str = "CERA_TEST_SMOLLM2";
 
@@ -103,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds and runs everything of the plan; failing tests are in the report, what keeps tests from running is an error.
 pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
-    let build = build(platform, &plan.packages)?;
+    let selection = platform.selection(&plan.packages);
+    let build = build(platform, &selection)?;
     let known = tiers::query(platform, &build.cera(platform)?)?;
     let chosen = tiers::choose(&known, &plan.tiers)?;
     let mut report = Report { tiers_asked: chosen.len(), ..Report::default() };
@@ -112,7 +115,7 @@ pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
         report.add(&binary.name, &outcome);
     }
     if !platform.is_emulated() && plan.filters.is_empty() {
-        let outcome = exec::doc_tests(platform, &plan.packages)?;
+        let outcome = exec::doc_tests(platform, &selection)?;
         report.add("doc tests", &outcome);
     }
     for tier in chosen {

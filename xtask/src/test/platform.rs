@@ -94,6 +94,19 @@ impl Platform {
         self.cross.is_some()
     }
 
+    /// The arguments that select these packages for cargo; without any, all that have something to test on this platform.
+    /// Developer tools are not run on a foreign one.
+    pub(crate) fn selection(&self, packages: &[String]) -> Vec<String> {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+        if !packages.is_empty() {
+            return packages.iter().flat_map(|package| ["--package".to_string(), package.clone()]).collect();
+        }
+        if self.is_emulated() {
+            return words(&["--workspace", "--exclude", "xtask", "--exclude", "cera-benches"]);
+        }
+        words(&["--workspace"])
+    }
+
     /// A cargo command that builds for this platform, in a target folder of its own if it is a foreign one.
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = proc::cargo();
