@@ -2,6 +2,7 @@
 
 pub mod alloc;
 pub mod fixtures;
+pub mod gemm;
 pub mod gguf;
 pub mod hostile;
 pub mod measure;

@@ -31,6 +31,21 @@
 //!
 //! Scale bytes keep the bits and the order of the file: byte `4r + i` of scale vector `v` is byte `4v + i` of the row.
 //! `BF16` weights of a magnitude below 2^-55 are packed as zeros of their sign (`docs/numerics.md`, section 3).
+//!
+//! ```
+//! use cera_quant::Format;
+//! use cera_quant::pack::{PackedRef, pack, packed_bytes};
+//!
+//! let (format, m, k) = (Format::Q8_0, 3, 64);
+//! let rows = vec![7; m * 2 * format.block_bytes()];
+//! let mut packed = vec![0; packed_bytes(format, m, k)?];
+//! pack(format, (m, k), &rows, &mut packed)?;
+//!
+//! let mut row = vec![0; 2 * format.block_bytes()];
+//! PackedRef::new(format, m, k, &packed)?.extract_row(2, &mut row)?;
+//! assert!(rows.ends_with(&row));
+//! # Ok::<(), cera_quant::QuantError>(())
+//! ```
 
 mod fields;
 mod form;

@@ -1,33 +1,18 @@
 //! The scalar matrix kernels against plain loops over the file's bytes, bit for bit, and against float64.
 
-mod case;
 mod oracle;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use case::{Case, POISON, activations};
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::args::{GemmArgs, OutMat};
 use cera_quant::scalar::gemm;
 use cera_quant::{Format, QuantError};
 use cera_testkit::fixtures::Fixture;
+use cera_testkit::gemm::{Case, POISON, activations, extreme_activations, lengths};
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
 use proptest::prelude::*;
-
-/// Row lengths to try: one and some blocks; for plain floats odd and even ones.
-fn lengths(format: Format) -> &'static [usize] {
-    match format.block_len() {
-        1 => &[1, 2, 65],
-        32 => &[32, 96],
-        _ => &[256, 512],
-    }
-}
-
-/// Whether two results are the same number. All NaN are one number.
-fn same(a: f32, b: f32) -> bool {
-    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
-}
 
 /// The results of all rows and tokens, by [`oracle::chain`].
 fn expected(format: Format, rows: &[u8], x: &[f32], k: usize) -> Vec<Vec<f32>> {
@@ -38,13 +23,7 @@ fn expected(format: Format, rows: &[u8], x: &[f32], k: usize) -> Vec<Vec<f32>> {
 
 /// The first place where the case differs from the expected results, which may have more rows and tokens.
 fn difference(case: &Case, expected: &[Vec<f32>]) -> Option<String> {
-    let out = case.run();
-    let Case { format, m, n, k, tile, .. } = *case;
-    (0..m * n).find(|&i| !same(out[i], expected[i / m][i % m])).map(|i| {
-        let (token, row) = (i / m, i % m);
-        let (got, expected) = (out[i], expected[token][row]);
-        format!("{format} {m} x {n} x {k}, tile {tile}: ({token}, {row}) is {got:e}, not {expected:e}")
-    })
+    case.difference(&case.run(gemm::by_format(case.format)), |token, row| expected[token][row])
 }
 
 #[test]
@@ -77,10 +56,7 @@ fn every_kind_of_weight_agrees_with_plain_loops() {
         for kind in Kind::ALL {
             let k = 5 * lengths(format)[1];
             let rows = weights::rows(format, (17, k), kind, &mut rng);
-            let mut x = activations(4, k, &mut rng);
-            // The largest sums of one sign and of alternating signs.
-            x[..k].fill(-6e4);
-            x[k..2 * k].iter_mut().enumerate().for_each(|(i, x)| *x = if i % 2 == 0 { 6e4 } else { -6e4 });
+            let x = extreme_activations(4, k, &mut rng);
             let case = Case::new(format, (17, 4, k), 4, &rows, &x);
             let expected = expected(format, &rows, &x, k);
             assert!(expected.iter().flatten().all(|y| y.is_finite()), "{format} {kind:?}");
@@ -111,7 +87,7 @@ fn a_row_without_elements_gives_zero() {
     for format in Format::ALL {
         let mut case = Case::new(format, (3, 0, 0), 4, &[], &[]);
         case.n = 2;
-        let out = case.run();
+        let out = case.run(gemm::by_format(format));
         assert!(out.len() == 6 && out.iter().all(|y| y.to_bits() == 0), "{format}: {out:?}");
     }
 }
@@ -125,10 +101,10 @@ fn only_the_named_strips_and_tiles_are_written() {
         let rows = weights::rows(format, (m, k), Kind::Sane, &mut Rng::new(3));
         let x = activations(n, k, &mut Rng::new(4));
         let case = Case::new(format, (m, n, k), tile, &rows, &x);
-        let all = case.run();
+        let all = case.run(gemm::by_format(format));
         for strips in [0..0, 0..1, 1..2, 2..3, 0..3] {
             for tiles in [0..0, 0..1, 1..3, 2..3] {
-                let out = case.run_part(strips.clone(), tiles.clone(), stride);
+                let out = case.run_part(gemm::by_format(format), (strips.clone(), tiles.clone()), stride);
                 let wrong = (0..n * stride).find(|&i| {
                     let (token, row) = (i / stride, i % stride);
                     let named = strips.contains(&(row / 16)) && tiles.contains(&(token / tile)) && row < m;
@@ -151,7 +127,7 @@ fn a_token_that_is_not_finite_spoils_only_itself() {
             let mut x: Vec<f32> = (0..3 * k).map(|i| i as f32).collect();
             x[k + 1] = bad;
             let case = Case::new(format, (17, 3, k), 4, &rows, &x);
-            let out = case.run();
+            let out = case.run(gemm::by_format(format));
             let finite = out.chunks(17).map(|y| y.iter().filter(|y| y.is_finite()).count());
             assert!(finite.eq([17, 0, 17]), "{format} {bad}");
         }
@@ -187,7 +163,7 @@ fn fixtures_are_met_within_the_rounding_of_activations() {
     for format in formats {
         let fixture = Fixture::open(&format!("blocks/blocks_{format}.safetensors"));
         let (raw, w, x) = (fixture.u8("raw"), fixture.f32("dequant"), fixture.f32("x").data);
-        let out = Case::new(format, (16, 1, x.len()), 1, &raw.data, &x).run();
+        let out = Case::new(format, (16, 1, x.len()), 1, &raw.data, &x).run(gemm::by_format(format));
         for (row, (&y, &exact)) in out.iter().zip(&fixture.f64("matvec_f64").data).enumerate() {
             let (error, allowed) = ((f64::from(y) - exact).abs(), tolerance(format, w.row(row), &x));
             if error > allowed || y.is_nan() {
