@@ -1,15 +1,24 @@
-//! Aligned memory.
+//! Aligned memory, on 2 MB pages where it is large.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+use memmap2::MmapMut;
+
 /// Alignment of every buffer, in bytes: a cache line and the widest vector register.
 pub const ALIGN: usize = 64;
+
+/// Bytes of a large page. Buffers of at least one are mapped at multiples of it.
+const LARGE_PAGE: usize = 2 << 20;
 
 /// Zero-initialised bytes at a multiple of [`ALIGN`].
 pub struct AlignedBuf {
     ptr: NonNull<u8>,
     len: usize,
+    /// How the bytes were allocated, if not mapped.
+    layout: Option<Layout>,
+    /// The mapping that the bytes lie in, kept to be unmapped.
+    _map: Option<MmapMut>,
 }
 
 // SAFETY: the buffer owns its memory and has no interior mutability.
@@ -18,26 +27,42 @@ unsafe impl Send for AlignedBuf {}
 unsafe impl Sync for AlignedBuf {}
 
 impl AlignedBuf {
-    /// `len` bytes of zeros.
+    /// `len` bytes of zeros. Pages are taken from the system when they are first written.
     ///
     /// # Panics
-    /// If `len` is over `isize::MAX - ALIGN`; callers size buffers from checked products.
+    /// If `len` does not fit the address space; callers size buffers from checked products.
     pub fn zeroed(len: usize) -> AlignedBuf {
-        if len == 0 {
-            return AlignedBuf { ptr: NonNull::<[u8; ALIGN]>::dangling().cast(), len };
+        if len >= LARGE_PAGE
+            && let Some(buf) = AlignedBuf::mapped(len)
+        {
+            return buf;
         }
-        let layout = Self::layout(len);
+        AlignedBuf::heap(len)
+    }
+
+    fn heap(len: usize) -> AlignedBuf {
+        if len == 0 {
+            let ptr = NonNull::<[u8; ALIGN]>::dangling().cast();
+            return AlignedBuf { ptr, len, layout: None, _map: None };
+        }
+        let Ok(layout) = Layout::from_size_align(len, ALIGN) else {
+            panic!("a buffer of {len} bytes does not fit the address space")
+        };
         // SAFETY: the layout has a nonzero size.
         let ptr = unsafe { alloc_zeroed(layout) };
         let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
-        AlignedBuf { ptr, len }
+        AlignedBuf { ptr, len, layout: Some(layout), _map: None }
     }
 
-    fn layout(len: usize) -> Layout {
-        match Layout::from_size_align(len, ALIGN) {
-            Ok(layout) => layout,
-            Err(_) => panic!("a buffer of {len} bytes does not fit the address space"),
-        }
+    /// Anonymous memory of its own, on large pages if the system gives them; `None` if it gives no mapping.
+    fn mapped(len: usize) -> Option<AlignedBuf> {
+        let mut map = MmapMut::map_anon(len.checked_add(LARGE_PAGE)?).ok()?;
+        let base = map.as_mut_ptr();
+        let offset = base.align_offset(LARGE_PAGE);
+        advise_large_pages(&map, offset, len);
+        // The mapping is a large page longer than `len`, so the aligned range lies inside of it.
+        let ptr = NonNull::new(base.wrapping_add(offset))?;
+        Some(AlignedBuf { ptr, len, layout: None, _map: Some(map) })
     }
 
     /// The address of the first byte. Writing through it is for those who know that nobody else uses the bytes.
@@ -55,6 +80,16 @@ impl AlignedBuf {
         self.len == 0
     }
 }
+
+#[cfg(target_os = "linux")]
+fn advise_large_pages(map: &MmapMut, offset: usize, len: usize) {
+    if let Err(error) = map.advise_range(memmap2::Advice::HugePage, offset, len) {
+        tracing::debug!(%error, "the system refused large pages");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_large_pages(_map: &MmapMut, _offset: usize, _len: usize) {}
 
 impl std::ops::Deref for AlignedBuf {
     type Target = [u8];
@@ -82,9 +117,9 @@ impl Clone for AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: allocated in `zeroed` with the same layout.
-            unsafe { dealloc(self.ptr.as_ptr(), Self::layout(self.len)) }
+        if let Some(layout) = self.layout {
+            // SAFETY: allocated in `heap` with this layout.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) }
         }
     }
 }
@@ -92,5 +127,24 @@ impl Drop for AlignedBuf {
 impl std::fmt::Debug for AlignedBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AlignedBuf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_zeroed_and_their_own() {
+        for len in [0, 1, 63, 4096, LARGE_PAGE - 1, LARGE_PAGE, LARGE_PAGE + 1, 3 * LARGE_PAGE + 17] {
+            let mut buf = AlignedBuf::zeroed(len);
+            assert_eq!((buf.len(), buf.is_empty()), (len, len == 0));
+            assert!(buf.as_ptr().align_offset(ALIGN) == 0, "{len}");
+            assert!(buf.iter().all(|&byte| byte == 0), "{len}");
+            buf.fill(7);
+            let copy = buf.clone();
+            buf.fill(9);
+            assert!(copy.iter().all(|&byte| byte == 7), "{len}");
+        }
     }
 }

@@ -30,4 +30,4 @@ pub use settings::Settings;
 pub use state::{LayerState, SeqState, Snapshot, StateSpec};
 pub use table::{F32Op, KernelId, KernelOp, KernelTable};
 pub use tier::{CpuTier, TierChoice, TierError, TierGap, TierReason, TierStatus};
-pub use weights::{ByteSource, Matrix};
+pub use weights::{ByteSource, Matrix, pack_all};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use cera_quant::pack::{self, PackedRef, STRIP_ROWS};
 use cera_quant::{Format, QuantError};
+use rayon::prelude::*;
 
-use crate::buffer::AlignedBuf;
+use crate::buffer::{ALIGN, AlignedBuf};
 
 /// Bytes that outlive the matrices which read them: a mapped file, for example.
 pub trait ByteSource: Send + Sync + fmt::Debug {
@@ -32,7 +33,7 @@ pub struct Matrix {
 
 #[derive(Debug, Clone)]
 enum Data {
-    Packed(Arc<AlignedBuf>),
+    Packed { arena: Arc<AlignedBuf>, range: Range<usize> },
     Plain { source: Arc<dyn ByteSource>, range: Range<usize> },
 }
 
@@ -64,20 +65,13 @@ impl Matrix {
         Ok(Matrix { format, m, k, data: Data::Plain { source, range } })
     }
 
-    /// The same matrix in packed strips.
+    /// The same matrix in packed strips, in memory of its own.
     ///
     /// # Errors
     /// [`QuantError`] if the packed size overflows.
     pub fn packed(&self) -> Result<Matrix, QuantError> {
-        let Some(rows) = self.plain_bytes() else { return Ok(self.clone()) };
-        let mut buf = AlignedBuf::zeroed(pack::packed_bytes(self.format, self.m, self.k)?);
-        let strip = pack::strip_bytes(self.format, self.k)?;
-        if strip > 0 {
-            for (s, out) in buf.chunks_exact_mut(strip).enumerate() {
-                pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out)?;
-            }
-        }
-        Ok(Matrix { data: Data::Packed(Arc::new(buf)), ..*self })
+        let mut packed = pack_all(std::slice::from_ref(self), 1, |_| {})?;
+        Ok(packed.swap_remove(0))
     }
 
     /// The weight format.
@@ -108,7 +102,7 @@ impl Matrix {
     /// Bytes of anonymous memory that the matrix holds: none unless it is packed.
     pub fn packed_len(&self) -> usize {
         match &self.data {
-            Data::Packed(buf) => buf.len(),
+            Data::Packed { range, .. } => range.len(),
             Data::Plain { .. } => 0,
         }
     }
@@ -116,14 +110,26 @@ impl Matrix {
     /// The packed strips, if the matrix is packed.
     pub fn packed_ref(&self) -> Option<PackedRef<'_>> {
         match &self.data {
-            Data::Packed(buf) => PackedRef::new(self.format, self.m, self.k, buf).ok(),
+            Data::Packed { arena, range } => {
+                PackedRef::new(self.format, self.m, self.k, &arena[range.clone()]).ok()
+            }
             Data::Plain { .. } => None,
         }
     }
 
+    /// Packs the rows, if they stand as in a file, into `out`.
+    fn pack_into(&self, out: &mut [u8]) -> Result<(), QuantError> {
+        let strip = pack::strip_bytes(self.format, self.k)?;
+        let Some(rows) = self.plain_bytes().filter(|rows| !rows.is_empty()) else { return Ok(()) };
+        out.par_chunks_exact_mut(strip)
+            .take(self.strips())
+            .enumerate()
+            .try_for_each(|(s, out)| pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out))
+    }
+
     fn plain_bytes(&self) -> Option<&[u8]> {
         match &self.data {
-            Data::Packed(_) => None,
+            Data::Packed { .. } => None,
             Data::Plain { source, range } => Some(&source.bytes()[range.clone()]),
         }
     }
@@ -178,6 +184,51 @@ impl Matrix {
             }
         }
     }
+}
+
+/// Packs matrices on `width` threads into one arena, one matrix after the other; `done` hears the index of each when it
+/// is packed. A matrix that is packed already stays as it is.
+///
+/// # Errors
+/// [`QuantError`] if the packed size overflows.
+pub fn pack_all(
+    matrices: &[Matrix],
+    width: usize,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<Matrix>, QuantError> {
+    let mut ranges = Vec::with_capacity(matrices.len());
+    let mut end = 0usize;
+    for matrix in matrices {
+        let bytes = match matrix.plain_bytes() {
+            Some(_) => pack::packed_bytes(matrix.format, matrix.m, matrix.k)?.next_multiple_of(ALIGN),
+            None => 0,
+        };
+        let start = end;
+        end = start.checked_add(bytes).ok_or(QuantError::TooLarge {
+            what: "packed weights",
+            m: matrix.m,
+            k: matrix.k,
+        })?;
+        ranges.push(start..end);
+    }
+    let mut arena = AlignedBuf::zeroed(end);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(width).build();
+    for (i, (matrix, range)) in matrices.iter().zip(&ranges).enumerate() {
+        match &pool {
+            Ok(pool) => pool.install(|| matrix.pack_into(&mut arena[range.clone()]))?,
+            // Without threads the calling thread packs.
+            Err(_) => matrix.pack_into(&mut arena[range.clone()])?,
+        }
+        done(i);
+    }
+    let arena = Arc::new(arena);
+    let packed = |(matrix, range): (&Matrix, &Range<usize>)| {
+        let Some(_) = matrix.plain_bytes() else { return Ok(matrix.clone()) };
+        let len = pack::packed_bytes(matrix.format, matrix.m, matrix.k)?;
+        let data = Data::Packed { arena: arena.clone(), range: range.start..range.start + len };
+        Ok(Matrix { data, ..*matrix })
+    };
+    matrices.iter().zip(&ranges).map(packed).collect()
 }
 
 /// The rows of strip `s` of `m` rows that stand one after the other in `rows`.

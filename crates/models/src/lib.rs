@@ -8,4 +8,4 @@ mod model;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};
-pub use model::{Model, ModelOptions, TensorKernels};
+pub use model::{LoadProgress, LoadStats, Model, ModelOptions, TensorKernels};

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cera_core::graph::MatrixInfo;
 use cera_core::{
     ByteSource, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep,
+    pack_all,
 };
 use cera_quant::kv::KvType;
 
@@ -30,6 +32,30 @@ impl Default for ModelOptions {
     }
 }
 
+/// How far loading has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadProgress<'a> {
+    /// The tensor that was packed last.
+    pub tensor: &'a str,
+    /// Bytes of the file packed so far.
+    pub bytes: usize,
+    /// Bytes of the file to pack.
+    pub total: usize,
+}
+
+/// What loading took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadStats {
+    /// Opening (mapping or reading) the file, and building the graph.
+    pub open: Duration,
+    /// Packing the weights.
+    pub pack: Duration,
+    /// Bytes of the file or its shards.
+    pub file_bytes: usize,
+    /// Bytes of packed weights.
+    pub packed_bytes: usize,
+}
+
 /// The kernels that serve one tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorKernels {
@@ -47,6 +73,7 @@ pub struct Model {
     file: Arc<GgufSet>,
     program: Program,
     context_length: usize,
+    stats: LoadStats,
 }
 
 /// The data of one tensor, kept by keeping its file.
@@ -72,23 +99,35 @@ impl Model {
         runtime: Arc<Runtime>,
         options: ModelOptions,
     ) -> Result<Model, ModelError> {
-        Model::from_file(Arc::new(GgufSet::open(path, options.load)?), runtime, options)
+        Model::load_with(path, runtime, options, &mut |_| {})
     }
 
-    /// Loads the model in an open file.
+    /// As [`Model::load`]; `progress` hears of every tensor that is packed.
     ///
     /// # Errors
     /// As [`Model::load`].
-    pub fn from_file(
-        file: Arc<GgufSet>,
+    pub fn load_with(
+        path: impl AsRef<Path>,
         runtime: Arc<Runtime>,
         options: ModelOptions,
+        progress: &mut dyn FnMut(LoadProgress<'_>),
     ) -> Result<Model, ModelError> {
+        let start = Instant::now();
+        let file = Arc::new(GgufSet::open(path, options.load)?);
         let Blueprint { graph, context_length } = arch::build(&file)?;
-        let weights: Result<Vec<Matrix>, ModelError> =
-            graph.matrices().iter().map(|info| weight(&file, info, options.repack)).collect();
-        let program = Program::new(graph, weights?, runtime, options.program)?;
-        Ok(Model { file, program, context_length })
+        let opened = Instant::now();
+        let weights = weights(&file, graph.matrices(), (options.repack, runtime.width()), progress)?;
+        let packed = Instant::now();
+        let packed_bytes = weights.iter().map(Matrix::packed_len).sum();
+        let program = Program::new(graph, weights, runtime, options.program)?;
+        let file_bytes = file.files().iter().map(|file| file.byte_len()).sum();
+        let stats = LoadStats { open: opened - start, pack: packed - opened, file_bytes, packed_bytes };
+        Ok(Model { file, program, context_length, stats })
+    }
+
+    /// How the model was loaded.
+    pub fn load_stats(&self) -> LoadStats {
+        self.stats
     }
 
     /// Which kernels of `table` would serve the matrices of the model in `file`, without loading it.
@@ -141,14 +180,36 @@ impl Model {
     }
 }
 
-fn weight(file: &Arc<GgufSet>, info: &MatrixInfo, repack: bool) -> Result<Matrix, ModelError> {
-    let tensor = file.expect_tensor(&info.name)?;
-    let source = Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() });
-    let plain = Matrix::plain(info.format, (info.m, info.k), source, 0..tensor.byte_len())?;
-    if !(repack && info.matmul) {
-        return Ok(plain);
+/// The weights of a graph, those that are multiplied packed if asked for. Pages of the file are given back as their
+/// tensors are packed.
+fn weights(
+    file: &Arc<GgufSet>,
+    infos: &[MatrixInfo],
+    (repack, width): (bool, usize),
+    progress: &mut dyn FnMut(LoadProgress<'_>),
+) -> Result<Vec<Matrix>, ModelError> {
+    let mut weights = Vec::with_capacity(infos.len());
+    for info in infos {
+        let tensor = file.expect_tensor(&info.name)?;
+        let source = Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() });
+        weights.push(Matrix::plain(info.format, (info.m, info.k), source, 0..tensor.byte_len())?);
     }
-    let packed = plain.packed()?;
-    file.release(tensor);
-    Ok(packed)
+    if !repack {
+        return Ok(weights);
+    }
+    let chosen: Vec<usize> = (0..infos.len()).filter(|&i| infos[i].matmul).collect();
+    let plain: Vec<Matrix> = chosen.iter().map(|&i| weights[i].clone()).collect();
+    let tensors: Vec<&TensorInfo> =
+        chosen.iter().map(|&i| file.expect_tensor(&infos[i].name)).collect::<Result<_, _>>()?;
+    let total = tensors.iter().map(|tensor| tensor.byte_len()).sum();
+    let mut bytes = 0;
+    let packed = pack_all(&plain, width, |i| {
+        file.release(tensors[i]);
+        bytes += tensors[i].byte_len();
+        progress(LoadProgress { tensor: tensors[i].name(), bytes, total });
+    })?;
+    for (i, matrix) in chosen.into_iter().zip(packed) {
+        weights[i] = matrix;
+    }
+    Ok(weights)
 }
