@@ -8,6 +8,12 @@ use memmap2::MmapMut;
 /// Alignment of every buffer, in bytes: a cache line and the widest vector register.
 pub const ALIGN: usize = 64;
 
+/// A type of alignment [`ALIGN`].
+#[repr(align(64))]
+struct Aligned;
+
+const _: () = assert!(align_of::<Aligned>() == ALIGN);
+
 /// Bytes of a large page. Buffers of at least one are mapped at multiples of it.
 const LARGE_PAGE: usize = 2 << 20;
 
@@ -42,7 +48,7 @@ impl AlignedBuf {
 
     fn heap(len: usize) -> AlignedBuf {
         if len == 0 {
-            let ptr = NonNull::<[u8; ALIGN]>::dangling().cast();
+            let ptr = NonNull::<Aligned>::dangling().cast();
             return AlignedBuf { ptr, len, layout: None, _map: None };
         }
         let Ok(layout) = Layout::from_size_align(len, ALIGN) else {
