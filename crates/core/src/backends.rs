@@ -1,5 +1,8 @@
 //! The tiers of this build: the only module that knows the crates that hold their kernels.
 
+use cera_quant::kernels::TierKernels;
+use cera_quant::scalar;
+
 use crate::probe::Arch;
 use crate::tier::CpuTier;
 
@@ -26,6 +29,19 @@ pub(crate) const fn required_features(tier: CpuTier) -> &'static [&'static str] 
         CpuTier::Neon => cera_simd_neon::tiers::NEON,
         CpuTier::NeonDotprod => cera_simd_neon::tiers::NEON_DOTPROD,
         CpuTier::NeonI8mm => cera_simd_neon::tiers::NEON_I8MM,
+    }
+}
+
+/// The kernels that a tier has of its own, if this build has any.
+pub(crate) fn kernels(tier: CpuTier) -> Option<TierKernels> {
+    match tier {
+        CpuTier::Scalar => Some(scalar::KERNELS),
+        CpuTier::Avx2
+        | CpuTier::Avx512Vnni
+        | CpuTier::Avx512Bf16
+        | CpuTier::Neon
+        | CpuTier::NeonDotprod
+        | CpuTier::NeonI8mm => None,
     }
 }
 

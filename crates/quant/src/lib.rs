@@ -9,6 +9,7 @@ pub mod blocks;
 mod error;
 mod format;
 mod gate;
+pub mod kernels;
 pub mod kv;
 pub mod num;
 pub mod ops;

@@ -30,7 +30,7 @@ macro_rules! op {
         pub(crate) fn $name(&self, args: &mut $args<'_>) {
             self.hit(KernelOp::F32($op));
             // SAFETY: a table exists only for a tier that the machine runs.
-            unsafe { (self.table.ops.$name.run)(args) }
+            unsafe { (self.table.ops.$name)(args) }
         }
     };
 }
@@ -41,13 +41,13 @@ macro_rules! kv_kernels {
             fn attention(kernels: &Kernels<'_>, args: &mut AttentionArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($attention_op));
                 // SAFETY: a table exists only for a tier that the machine runs.
-                unsafe { (kernels.table.ops.$attention.run)(args) }
+                unsafe { (kernels.table.ops.$attention)(args) }
             }
 
             fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($append_op));
                 // SAFETY: a table exists only for a tier that the machine runs.
-                unsafe { (kernels.table.ops.$append.run)(args) }
+                unsafe { (kernels.table.ops.$append)(args) }
             }
         }
     };

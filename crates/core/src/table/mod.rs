@@ -4,53 +4,26 @@ use std::mem::MaybeUninit;
 
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::args::{GemmArgs, OutMat};
-use cera_quant::kv::AppendArgs;
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+use cera_quant::kernels::{MatrixFn, Ops, QuantizeFn, TierKernels};
 use cera_quant::pack::PackedRef;
+use cera_quant::scalar;
 use cera_quant::{Format, QuantError};
 
+use crate::backends;
 use crate::tier::{CpuTier, TierChoice};
 
 mod call;
 mod id;
-mod scalar;
 
 pub(crate) use call::{Kernels, KvKernels};
 pub(crate) use id::{F32_OPS, SLOTS};
 pub use id::{F32Op, KernelId, KernelOp};
-
-/// A matrix kernel.
-///
-/// # Safety
-/// - The machine has the features of the kernel's tier;
-/// - the arguments satisfy [`GemmArgs::check`].
-type MatrixFn = unsafe fn(&GemmArgs<'_>);
-
-/// A quantizer of one column tile: rows of `k` elements to the records of `cera_quant::acts`.
-///
-/// # Safety
-/// - The machine has the features of the kernel's tier;
-/// - the lengths fit together.
-type QuantizeFn = unsafe fn(&[f32], usize, &mut [u8]);
 
 /// A kernel and the tier whose code it is.
 #[derive(Debug, Clone, Copy)]
 struct Entry<F> {
     tier: CpuTier,
     run: F,
-}
-
-/// The f32 operations of a tier.
-#[derive(Debug, Clone, Copy)]
-struct Ops {
-    rms_norm: Entry<for<'a> unsafe fn(&mut RmsNormArgs<'a>)>,
-    add: Entry<for<'a> unsafe fn(&mut AddArgs<'a>)>,
-    gated: Entry<for<'a> unsafe fn(&mut GatedArgs<'a>)>,
-    rope: Entry<for<'a> unsafe fn(&mut RopeArgs<'a>)>,
-    attention_f32: Entry<for<'a> unsafe fn(&mut AttentionArgs<'a, f32>)>,
-    attention_f16: Entry<for<'a> unsafe fn(&mut AttentionArgs<'a, u16>)>,
-    append_f32: Entry<for<'a> unsafe fn(&mut AppendArgs<'a, f32>)>,
-    append_f16: Entry<for<'a> unsafe fn(&mut AppendArgs<'a, u16>)>,
 }
 
 /// The kernels of a tier. Tables exist only for tiers that this machine runs.
@@ -61,28 +34,61 @@ pub struct KernelTable {
     gemv: [Entry<MatrixFn>; Format::COUNT],
     quantize: [Entry<QuantizeFn>; ActFormat::ALL.len()],
     ops: Ops,
+    /// The tier whose f32 operations these are.
+    ops_tier: CpuTier,
     /// Tokens of a column tile in GEMM.
     tile: usize,
 }
 
 impl KernelTable {
-    /// The table of a tier that this machine was found to run.
+    /// The table of a tier that this machine was found to run: its own kernels, and those of the next lower tier that has
+    /// one where it has none.
     pub fn new(choice: &TierChoice) -> KernelTable {
-        match choice.tier() {
-            // Tiers without kernels in this version are never chosen.
-            CpuTier::Scalar
-            | CpuTier::Avx2
-            | CpuTier::Avx512Vnni
-            | CpuTier::Avx512Bf16
-            | CpuTier::Neon
-            | CpuTier::NeonDotprod
-            | CpuTier::NeonI8mm => scalar::table(),
+        let lower = std::iter::successors(Some(choice.tier()), |tier| tier.lower());
+        let mut chain: Vec<CpuTier> = lower.filter(|tier| choice.usable(*tier)).collect();
+        chain.reverse();
+        let mut table = KernelTable::scalar();
+        for tier in chain {
+            if let Some(own) = backends::kernels(tier) {
+                table.overlay(tier, &own);
+            }
         }
+        table
     }
 
     /// The table of the scalar tier, which every machine runs.
     pub fn scalar() -> KernelTable {
-        scalar::table()
+        let own = scalar::KERNELS;
+        let missing = || -> ! { panic!("the scalar tier has every kernel") };
+        fn entry<F>(run: F) -> Entry<F> {
+            Entry { tier: CpuTier::Scalar, run }
+        }
+        KernelTable {
+            tier: CpuTier::Scalar,
+            gemm: Format::ALL.map(|format| entry((own.gemm)(format).unwrap_or_else(|| missing()))),
+            gemv: Format::ALL.map(|format| entry((own.gemv)(format).unwrap_or_else(|| missing()))),
+            quantize: ActFormat::ALL.map(|format| entry((own.quantize)(format).unwrap_or_else(|| missing()))),
+            ops: own.ops,
+            ops_tier: CpuTier::Scalar,
+            tile: own.tile,
+        }
+    }
+
+    /// Takes the kernels that a wider tier has of its own.
+    fn overlay(&mut self, tier: CpuTier, own: &TierKernels) {
+        fn set<F>(entry: &mut Entry<F>, tier: CpuTier, own: Option<F>) {
+            if let Some(run) = own {
+                *entry = Entry { tier, run };
+            }
+        }
+        for format in Format::ALL {
+            set(&mut self.gemm[format.index()], tier, (own.gemm)(format));
+            set(&mut self.gemv[format.index()], tier, (own.gemv)(format));
+        }
+        for format in ActFormat::ALL {
+            set(&mut self.quantize[format.index()], tier, (own.quantize)(format));
+        }
+        (self.tier, self.ops, self.ops_tier, self.tile) = (tier, own.ops, tier, own.tile);
     }
 
     /// The tier.
@@ -99,7 +105,7 @@ impl KernelTable {
             tile: (1, 1),
         });
         let ops = F32_OPS.into_iter().map(|op| KernelId {
-            tier: self.ops.tier(op),
+            tier: self.ops_tier,
             op: KernelOp::F32(op),
             tile: (1, 1),
         });
@@ -183,20 +189,5 @@ impl KernelTable {
     fn matrix(&self, format: Format, n: usize) -> &Entry<MatrixFn> {
         let table = if n == 1 { &self.gemv } else { &self.gemm };
         &table[format.index()]
-    }
-}
-
-impl Ops {
-    fn tier(&self, op: F32Op) -> CpuTier {
-        match op {
-            F32Op::RmsNorm => self.rms_norm.tier,
-            F32Op::Add => self.add.tier,
-            F32Op::Gated => self.gated.tier,
-            F32Op::Rope => self.rope.tier,
-            F32Op::AttentionF32 => self.attention_f32.tier,
-            F32Op::AttentionF16 => self.attention_f16.tier,
-            F32Op::AppendF32 => self.append_f32.tier,
-            F32Op::AppendF16 => self.append_f16.tier,
-        }
     }
 }

@@ -184,6 +184,11 @@ impl TierChoice {
         self.reason
     }
 
+    /// Whether a tier could run here.
+    pub(crate) fn usable(&self, tier: CpuTier) -> bool {
+        self.statuses.iter().any(|status| status.tier == tier && status.usable())
+    }
+
     /// Every tier, in the order of [`CpuTier::ALL`], with what it lacks here.
     pub fn statuses(&self) -> &[TierStatus] {
         &self.statuses

@@ -1,8 +1,12 @@
 //! The f32 operations on scalar lanes.
 
+use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs};
 use crate::num::Scalar;
 use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+
+/// The f32 operations.
+pub const OPS: Ops = Ops { rms_norm, add, gated, rope, attention_f32, attention_f16, append_f32, append_f16 };
 
 /// [`ops::rms_norm`] on scalar lanes.
 pub fn rms_norm(args: &mut RmsNormArgs<'_>) {

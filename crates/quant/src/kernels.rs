@@ -1,0 +1,57 @@
+//! The types of kernels, and what a tier exports.
+
+use crate::Format;
+use crate::acts::ActFormat;
+use crate::args::GemmArgs;
+use crate::kv::AppendArgs;
+use crate::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+
+/// A matrix kernel.
+///
+/// # Safety
+/// - The machine has every feature of the kernel's tier.
+///
+/// # Panics
+/// If [`GemmArgs::check`] fails or the weights have another format than the kernel's.
+pub type MatrixFn = for<'a> unsafe fn(&GemmArgs<'a>);
+
+/// A quantizer of one column tile, as [`quantize_tile`](crate::acts::quantize_tile): rows, elements per row, records.
+///
+/// # Safety
+/// - The machine has every feature of the kernel's tier.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub type QuantizeFn = unsafe fn(&[f32], usize, &mut [u8]);
+
+/// The f32 operations of a tier, which have the bits of [`scalar::ops`](crate::scalar::ops).
+///
+/// # Safety
+/// Each function asks that the machine has every feature of its tier.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "each field is the function of `scalar::ops` with its name")]
+pub struct Ops {
+    pub rms_norm: for<'a> unsafe fn(&mut RmsNormArgs<'a>),
+    pub add: for<'a> unsafe fn(&mut AddArgs<'a>),
+    pub gated: for<'a> unsafe fn(&mut GatedArgs<'a>),
+    pub rope: for<'a> unsafe fn(&mut RopeArgs<'a>),
+    pub attention_f32: for<'a> unsafe fn(&mut AttentionArgs<'a, f32>),
+    pub attention_f16: for<'a> unsafe fn(&mut AttentionArgs<'a, u16>),
+    pub append_f32: for<'a> unsafe fn(&mut AppendArgs<'a, f32>),
+    pub append_f16: for<'a> unsafe fn(&mut AppendArgs<'a, u16>),
+}
+
+/// The kernels that a tier has of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct TierKernels {
+    /// Tokens of the column tiles that suit the kernels for several tokens best.
+    pub tile: usize,
+    /// The kernel of a weight format for several tokens, if the tier has one.
+    pub gemm: fn(Format) -> Option<MatrixFn>,
+    /// The kernel of a weight format for one token, if the tier has one.
+    pub gemv: fn(Format) -> Option<MatrixFn>,
+    /// The quantizer to an activation format, if the tier has one.
+    pub quantize: fn(ActFormat) -> Option<QuantizeFn>,
+    /// The f32 operations.
+    pub ops: Ops,
+}
