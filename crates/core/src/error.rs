@@ -55,4 +55,18 @@ pub enum Error {
     /// A worker panicked: a bug of this library. The step was not done.
     #[error("a worker panicked: {0}")]
     Panic(String),
+    /// The step was not done because its [`CancelToken`](crate::CancelToken) asked for that.
+    #[error("the step was cancelled")]
+    Cancelled,
+    /// A step was asked for from inside of a step.
+    #[error("a step cannot be run from inside of a step")]
+    Nested,
+    /// The system refused to start a thread.
+    #[error("worker {worker} cannot be started: {reason}")]
+    Thread {
+        /// The worker.
+        worker: usize,
+        /// What the system says.
+        reason: String,
+    },
 }

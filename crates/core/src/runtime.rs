@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::counters::{Counters, KernelHits};
+use crate::error::Error;
 use crate::pool::Pool;
 use crate::settings::{Settings, SettingsError};
 use crate::table::KernelTable;
 use crate::tier::{TierChoice, TierError};
+use crate::width::{Width, WidthFacts};
 
 /// Why a runtime cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -18,6 +20,9 @@ pub enum RuntimeError {
     /// The tier that is asked for cannot run.
     #[error(transparent)]
     Tier(#[from] TierError),
+    /// The workers cannot be started.
+    #[error(transparent)]
+    Workers(#[from] Error),
 }
 
 /// What models run on: a kernel table, the workers, and the counters that prove which kernel ran.
@@ -34,15 +39,29 @@ impl Runtime {
     /// A runtime as the environment asks for: `CERA_CPU_TIER`, `CERA_THREADS`.
     ///
     /// # Errors
-    /// [`RuntimeError`] if a variable has a wrong value or asks for a tier that cannot run.
+    /// [`RuntimeError`] if a variable has a wrong value or asks for a tier that cannot run, or if the system refuses a
+    /// thread.
     pub fn from_env() -> Result<Arc<Runtime>, RuntimeError> {
         let settings = Settings::from_env()?;
-        Ok(Runtime::new(KernelTable::new(&TierChoice::detect(&settings)?)))
+        let table = KernelTable::new(&TierChoice::detect(&settings)?);
+        let width = Width::choose(&settings.threads, WidthFacts::native());
+        Ok(Runtime::with_width(table, width.threads)?)
     }
 
-    /// A runtime over `table`.
+    /// A runtime over `table` that runs on the calling threads alone.
     pub fn new(table: KernelTable) -> Arc<Runtime> {
-        let pool = Pool::new();
+        Runtime::assemble(table, Pool::single())
+    }
+
+    /// A runtime over `table` of `width` workers, at least one. The calling threads are one of them.
+    ///
+    /// # Errors
+    /// [`Error::Thread`] if the system refuses a thread.
+    pub fn with_width(table: KernelTable, width: usize) -> Result<Arc<Runtime>, Error> {
+        Ok(Runtime::assemble(table, Pool::new(width)?))
+    }
+
+    fn assemble(table: KernelTable, pool: Pool) -> Arc<Runtime> {
         let counters = Counters::new(pool.width());
         Arc::new(Runtime { table, pool, counters })
     }

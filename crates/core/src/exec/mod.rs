@@ -15,6 +15,7 @@ use self::pass::Pass;
 use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::plan::Plan;
+use crate::pool::{CancelToken, panic_message};
 use crate::runtime::Runtime;
 use crate::state::{SeqState, StateSpec};
 use crate::weights::Matrix;
@@ -108,6 +109,13 @@ impl Default for ProgramOptions {
 /// Receives the rows of a dumped value: its id and the rows of one pass.
 pub type Tap<'a> = &'a mut dyn FnMut(ValueId, &[f32]);
 
+/// What a step may do besides.
+struct Extras<'a> {
+    values: &'a [ValueId],
+    tap: Tap<'a>,
+    cancel: Option<&'a CancelToken>,
+}
+
 /// A planned graph with its weights, ready to run.
 #[derive(Debug)]
 pub struct Program {
@@ -176,7 +184,15 @@ impl Program {
     /// [`Error::Token`], [`Error::ContextFull`] or [`Error::StateMismatch`]; no state changes then, nor after
     /// [`Error::Panic`].
     pub fn step(&self, steps: &mut [SeqStep<'_>]) -> Result<Logits, Error> {
-        self.step_with_taps(steps, &[], &mut |_, _| {})
+        self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: None })
+    }
+
+    /// As [`Program::step`], and stops early when `cancel` asks for it.
+    ///
+    /// # Errors
+    /// As [`Program::step`], and [`Error::Cancelled`], after which no state has changed either.
+    pub fn step_cancellable(&self, steps: &mut [SeqStep<'_>], cancel: &CancelToken) -> Result<Logits, Error> {
+        self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: Some(cancel) })
     }
 
     /// As [`Program::step`], and hands the rows of `values` to `tap` after each pass' phase that computes them.
@@ -189,6 +205,10 @@ impl Program {
         values: &[ValueId],
         tap: Tap<'_>,
     ) -> Result<Logits, Error> {
+        self.run(steps, Extras { values, tap, cancel: None })
+    }
+
+    fn run(&self, steps: &mut [SeqStep<'_>], mut extras: Extras<'_>) -> Result<Logits, Error> {
         self.check(steps)?;
         let lens: Vec<usize> = steps.iter().map(|step| step.tokens.len()).collect();
         let held: Vec<usize> = steps.iter().map(|step| step.state.len()).collect();
@@ -196,14 +216,14 @@ impl Program {
         let mut data = Vec::new();
         for runs in batch::passes(&lens, self.options.chunk) {
             let done = catch_unwind(AssertUnwindSafe(|| {
-                self.pass(&runs, steps, &mut workspace, (values, &mut *tap), &mut data);
+                self.pass(&runs, steps, &mut workspace, &mut extras, &mut data)
             }));
-            if let Err(payload) = done {
+            if let Err(error) = done.unwrap_or_else(|payload| Err(Error::Panic(panic_message(&*payload)))) {
                 for (step, &len) in steps.iter_mut().zip(&held) {
                     // A KV cache rolls back to any length.
                     let _kept = step.state.truncate(len);
                 }
-                return Err(Error::Panic(panic_message(&*payload)));
+                return Err(error);
             }
         }
         let mut starts = vec![0];
@@ -235,9 +255,10 @@ impl Program {
         runs: &[Run],
         steps: &mut [SeqStep<'_>],
         workspace: &mut Option<Memory>,
-        (values, tap): (&[ValueId], Tap<'_>),
+        extras: &mut Extras<'_>,
         data: &mut Vec<f32>,
-    ) {
+    ) -> Result<(), Error> {
+        let Extras { values, tap, cancel } = extras;
         let batch = Batch::new(&self.graph, runs, steps);
         let memory = match workspace {
             Some(memory) if memory.capacity() >= batch.len() => memory,
@@ -245,10 +266,10 @@ impl Program {
         };
         let pass = Pass::new(self, &batch, memory);
         if values.is_empty() {
-            self.runtime.pool.run(&pass, 0..self.plan.phases.len());
+            self.runtime.pool.run(&pass, 0..self.plan.phases.len(), *cancel)?;
         } else {
             for phase in 0..self.plan.phases.len() {
-                self.runtime.pool.run(&pass, phase..phase + 1);
+                self.runtime.pool.run(&pass, phase..phase + 1, *cancel)?;
                 for &value in values.iter().filter(|v| self.plan.defined_in[v.0] == phase) {
                     tap(value, pass.value(value));
                 }
@@ -258,10 +279,6 @@ impl Program {
         for run in runs {
             steps[run.step].state.advance(run.tokens.len());
         }
+        Ok(())
     }
-}
-
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
