@@ -20,6 +20,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure prompt and generation speed.
+    Bench(cmd::bench::Args),
     /// Compute the logits of a token sequence.
     Logits(cmd::logits::Args),
     /// Show a model file: metadata, tensors, and the kernel that each tensor takes.
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("CERA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     let result = match &cli.command {
+        Command::Bench(args) => cmd::bench::run(args),
         Command::Logits(args) => cmd::logits::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Tiers(args) => cmd::tiers::run(args),

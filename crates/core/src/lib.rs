@@ -11,6 +11,7 @@ mod plan;
 mod pool;
 pub mod probe;
 mod report;
+pub mod roofline;
 mod runtime;
 pub mod settings;
 mod state;

@@ -1,0 +1,56 @@
+//! Running one test once.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use cera_core::{KernelHits, SeqState, SeqStep, Want, roofline};
+use cera_models::Model;
+use cera_quant::kv::KvType;
+
+/// Memory that the bandwidth probe reads: more than a last-level cache.
+const PROBE_BYTES: usize = 256 << 20;
+
+/// A test: a prompt or a generation, at some depth.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case {
+    pub(super) kv: KvType,
+    pub(super) depth: usize,
+    pub(super) n_prompt: usize,
+    pub(super) n_gen: usize,
+}
+
+/// What one run of a test took, and what the memory gave right after it.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    pub(super) time: Duration,
+    /// Bytes per second that all threads read.
+    pub(super) bandwidth: f64,
+    pub(super) hits: Vec<KernelHits>,
+}
+
+/// Runs a test on a fresh sequence. The context up to the depth is not timed.
+pub(super) fn run(model: &Model, case: &Case) -> Result<Sample> {
+    let runtime = model.program().runtime();
+    let mut state = model.program().new_state(case.kv, case.depth + case.n_prompt + case.n_gen);
+    let token = |i: usize| ((i * 7919 + 17) % model.vocabulary()) as u32;
+    let context: Vec<u32> = (0..case.depth).map(token).collect();
+    step(model, &mut state, &context, Want::None)?;
+    runtime.reset_hits();
+    let start = Instant::now();
+    if case.n_prompt > 0 {
+        let prompt: Vec<u32> = (case.depth..case.depth + case.n_prompt).map(token).collect();
+        step(model, &mut state, &prompt, Want::Last)?;
+    }
+    for i in 0..case.n_gen {
+        step(model, &mut state, &[token(case.depth + i)], Want::Last)?;
+    }
+    let time = start.elapsed();
+    let bandwidth = roofline::read_bandwidth(runtime.width(), PROBE_BYTES, 2);
+    Ok(Sample { time, bandwidth, hits: runtime.hits() })
+}
+
+fn step(model: &Model, state: &mut SeqState, tokens: &[u32], want: Want) -> Result<()> {
+    let steps = &mut [SeqStep { state, tokens, want }];
+    model.step(steps)?;
+    Ok(())
+}

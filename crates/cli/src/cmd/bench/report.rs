@@ -1,0 +1,212 @@
+//! Statistics and output of a bench.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use cera_core::Matrix;
+use cera_models::Model;
+use serde::Serialize;
+
+use super::measure::{Case, Sample};
+
+/// How to write the results.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum Format {
+    /// A Markdown table.
+    Md,
+    /// A JSON array of objects with llama-bench's names.
+    Json,
+    /// Comma-separated values.
+    Csv,
+}
+
+/// One test with its samples. Speeds are tokens per second.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    model_filename: String,
+    model_type: String,
+    model_size: usize,
+    model_n_params: usize,
+    tier: &'static str,
+    n_threads: usize,
+    type_kv: &'static str,
+    n_prompt: usize,
+    n_gen: usize,
+    n_depth: usize,
+    avg_ts: f64,
+    stddev_ts: f64,
+    median_ts: f64,
+    min_ts: f64,
+    max_ts: f64,
+    samples_ns: Vec<u64>,
+    samples_ts: Vec<f64>,
+    /// Bytes per second that the probe read after each sample, in the median.
+    read_bandwidth: f64,
+    /// The share of that bandwidth which the weights and the cache streamed per token account for, in generation tests.
+    bandwidth_share: Option<f64>,
+    /// Calls per kernel in the last sample.
+    kernels: Vec<(String, u64)>,
+    load_open_ns: u64,
+    load_pack_ns: u64,
+}
+
+impl Row {
+    pub(super) fn new(model: &Model, case: &Case, samples: &[Sample]) -> Row {
+        let tokens = (case.n_prompt + case.n_gen) as f64;
+        let speeds: Vec<f64> = samples.iter().map(|s| tokens / s.time.as_secs_f64()).collect();
+        let n = speeds.len() as f64;
+        let mean = speeds.iter().sum::<f64>() / n;
+        let spread = speeds.iter().map(|ts| (ts - mean) * (ts - mean)).sum::<f64>();
+        let median_ts = median(&speeds);
+        let read_bandwidth = median(&samples.iter().map(|s| s.bandwidth).collect::<Vec<_>>());
+        let program = model.program();
+        let bytes = bytes_per_token(model, case);
+        let stats = model.load_stats();
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let hits = samples.last().map(|s| s.hits.as_slice()).unwrap_or_default();
+        Row {
+            model_filename: model.file().name().to_owned(),
+            model_type: model_type(model),
+            model_size: stats.file_bytes,
+            model_n_params: program.weights().iter().map(|w| w.m() * w.k()).sum(),
+            tier: program.runtime().table().tier().label(),
+            n_threads: program.runtime().width(),
+            type_kv: case.kv.label(),
+            n_prompt: case.n_prompt,
+            n_gen: case.n_gen,
+            n_depth: case.depth,
+            avg_ts: mean,
+            stddev_ts: if samples.len() > 1 { (spread / (n - 1.0)).sqrt() } else { 0.0 },
+            median_ts,
+            min_ts: speeds.iter().copied().fold(f64::INFINITY, f64::min),
+            max_ts: speeds.iter().copied().fold(0.0, f64::max),
+            samples_ns: samples.iter().map(|s| nanos(s.time)).collect(),
+            samples_ts: speeds,
+            read_bandwidth,
+            bandwidth_share: (case.n_gen > 0).then(|| bytes as f64 * median_ts / read_bandwidth),
+            kernels: hits.iter().map(|hits| (hits.kernel.to_string(), hits.total())).collect(),
+            load_open_ns: nanos(stats.open),
+            load_pack_ns: nanos(stats.pack),
+        }
+    }
+
+    /// The test as llama-bench names it, as in `pp512 @ d1024`.
+    fn test(&self) -> String {
+        let name = match self.n_prompt {
+            0 => format!("tg{}", self.n_gen),
+            n => format!("pp{n}"),
+        };
+        if self.n_depth == 0 { name } else { format!("{name} @ d{}", self.n_depth) }
+    }
+}
+
+/// Bytes that one generated token streams: every weight that is multiplied, and keys and values in the middle of the run.
+fn bytes_per_token(model: &Model, case: &Case) -> usize {
+    let program = model.program();
+    let infos = program.graph().matrices().iter().zip(program.weights());
+    let row = |w: &Matrix| w.format().row_bytes(w.k()).unwrap_or(0);
+    let weights: usize = infos.filter(|(info, _)| info.matmul).map(|(_, w)| w.m() * row(w)).sum();
+    weights + program.graph().state().bytes(case.kv, case.depth + case.n_gen / 2)
+}
+
+/// The architecture and the format of most of the weights, as in `llama Q4_0`.
+fn model_type(model: &Model) -> String {
+    let weights = model.program().weights();
+    let size = |format| weights.iter().filter(|w| w.format() == format).map(|w| w.m() * w.k()).sum::<usize>();
+    let most = cera_quant::Format::ALL.into_iter().max_by_key(|&format| size(format));
+    let arch = model.file().meta().arch().unwrap_or("unknown");
+    most.map_or_else(|| arch.to_owned(), |format| format!("{arch} {format}"))
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// The results in a format.
+pub(super) fn write(format: Format, rows: &[Row]) -> Result<String> {
+    match format {
+        Format::Json => Ok(serde_json::to_string_pretty(rows)? + "\n"),
+        Format::Csv => csv(rows),
+        Format::Md => markdown(rows),
+    }
+}
+
+fn markdown(rows: &[Row]) -> Result<String> {
+    let mut text = String::new();
+    writeln!(text, "| model | size | tier | threads | kv | test | t/s | median | bandwidth |")?;
+    writeln!(text, "|---|---:|---|---:|---|---:|---:|---:|---:|")?;
+    for row in rows {
+        let size = row.model_size as f64 / f64::from(1 << 20);
+        let share = row.bandwidth_share.map_or("-".to_owned(), |share| {
+            format!("{:.0} % of {:.1} GB/s", 100.0 * share, row.read_bandwidth / 1e9)
+        });
+        writeln!(
+            text,
+            "| {} | {size:.1} MiB | {} | {} | {} | {} | {:.2} ± {:.2} | {:.2} | {share} |",
+            row.model_type,
+            row.tier,
+            row.n_threads,
+            row.type_kv,
+            row.test(),
+            row.avg_ts,
+            row.stddev_ts,
+            row.median_ts
+        )?;
+    }
+    let mut kernels: Vec<&str> =
+        rows.iter().flat_map(|row| &row.kernels).map(|(kernel, _)| kernel.as_str()).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    kernels.retain(|kernel| kernel.contains("gem"));
+    writeln!(text, "\nmatrix kernels: {}", kernels.join(", "))?;
+    Ok(text)
+}
+
+/// Every field but the lists, which are joined by semicolons.
+fn csv(rows: &[Row]) -> Result<String> {
+    let mut text = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        let serde_json::Value::Object(fields) = serde_json::to_value(row)? else { continue };
+        if i == 0 {
+            let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+            writeln!(text, "{}", names.join(","))?;
+        }
+        let cells: Vec<String> = fields.values().map(cell).collect();
+        writeln!(text, "{}", cells.join(","))?;
+    }
+    Ok(text)
+}
+
+fn cell(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => format!("\"{}\"", text.replace('"', "\"\"")),
+        serde_json::Value::Array(items) => items.iter().map(|item| cell(item).replace(',', ":")).collect::<Vec<_>>().join(";"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn cells_are_quoted() {
+        assert_eq!(cell(&serde_json::json!("a \"b\", c")), "\"a \"\"b\"\", c\"");
+        assert_eq!(cell(&serde_json::json!([1, 2])), "1;2");
+        assert_eq!(cell(&serde_json::json!(null)), "");
+    }
+}

@@ -1,0 +1,61 @@
+//! What the machine could do at most: the limit that decoding is judged by.
+
+use std::time::Instant;
+
+use crate::buffer::AlignedBuf;
+
+/// The rate, in bytes per second, at which `width` threads read `bytes` of memory, each its own part: the best of
+/// `repeats` rounds. For a rate of memory rather than of a cache `bytes` must be well over its size.
+///
+/// Reading only, since decoding does little else.
+pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> f64 {
+    let mut buf = AlignedBuf::zeroed(bytes);
+    // Written once, so that every page is memory of its own rather than the system's page of zeros.
+    buf.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    let part = bytes.div_ceil(width.max(1)).next_multiple_of(64);
+    let mut best = 0.0f64;
+    for _ in 0..repeats {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for part in buf.chunks(part.max(64)) {
+                scope.spawn(|| std::hint::black_box(sum(part)));
+            }
+        });
+        best = best.max(bytes as f64 / start.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// Sums words in several chains, so that loads alone bound the speed.
+fn sum(bytes: &[u8]) -> u64 {
+    let (blocks, _) = bytes.as_chunks::<128>();
+    let mut sums = [0u64; 16];
+    for block in blocks {
+        let (words, _) = block.as_chunks::<8>();
+        for (sum, word) in sums.iter_mut().zip(words) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+    sums.iter().fold(0, |a, b| a.wrapping_add(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_whole_block_is_read() {
+        let bytes: Vec<u8> = (0..1024u32).map(|i| (i % 251) as u8).collect();
+        let plain = bytes.chunks(8).fold(0u64, |sum, word| {
+            sum.wrapping_add(word.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)))
+        });
+        assert_eq!(sum(&bytes), plain);
+    }
+
+    #[test]
+    fn a_rate_comes_out_for_any_width() {
+        for width in [0, 1, 3] {
+            assert!(read_bandwidth(width, 1 << 16, 1) > 0.0);
+        }
+    }
+}
