@@ -114,6 +114,8 @@ impl Platform {
             cargo.env("CARGO_BUILD_TARGET", AARCH64_TARGET);
             cargo.env("CARGO_TARGET_DIR", proc::target_dir().join(self.arch.name()));
             cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", AARCH64_GCC);
+            // Dynamically linked programs hang in the start of a second thread under qemu-user 7.2.
+            cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
             if let Some((rustc, rustdoc)) = &cross.tools {
                 cargo.env("RUSTC", rustc).env("RUSTDOC", rustdoc);
             }

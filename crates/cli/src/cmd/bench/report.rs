@@ -187,7 +187,9 @@ fn cell(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Null => String::new(),
         serde_json::Value::String(text) => format!("\"{}\"", text.replace('"', "\"\"")),
-        serde_json::Value::Array(items) => items.iter().map(|item| cell(item).replace(',', ":")).collect::<Vec<_>>().join(";"),
+        serde_json::Value::Array(items) => {
+            items.iter().map(|item| cell(item).replace(',', ":")).collect::<Vec<_>>().join(";")
+        }
         other => other.to_string(),
     }
 }
