@@ -42,8 +42,15 @@ impl Runtime {
     /// [`RuntimeError`] if a variable has a wrong value or asks for a tier that cannot run, or if the system refuses a
     /// thread.
     pub fn from_env() -> Result<Arc<Runtime>, RuntimeError> {
-        let settings = Settings::from_env()?;
-        let table = KernelTable::new(&TierChoice::detect(&settings)?);
+        Runtime::from_settings(&Settings::from_env()?)
+    }
+
+    /// A runtime as `settings` ask for.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] if they ask for a tier that cannot run, or if the system refuses a thread.
+    pub fn from_settings(settings: &Settings) -> Result<Arc<Runtime>, RuntimeError> {
+        let table = KernelTable::new(&TierChoice::detect(settings)?);
         let width = Width::choose(&settings.threads, WidthFacts::native());
         Ok(Runtime::with_width(table, width.threads)?)
     }
