@@ -15,6 +15,12 @@ pub enum ModelError {
     /// A weight cannot be packed.
     #[error(transparent)]
     Quant(#[from] cera_quant::QuantError),
+    /// The file has metadata only.
+    #[error("{file}: the file has no tensors: it holds a vocabulary or other metadata, not a model")]
+    NoTensors {
+        /// The file.
+        file: String,
+    },
     /// The file's architecture has no implementation.
     #[error("{file}: architecture {found} is not supported; supported: {supported}")]
     Architecture {

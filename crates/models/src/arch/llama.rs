@@ -93,6 +93,8 @@ impl Llama<'_> {
         let p = self.params;
         let vocabulary = self.source.rows("token_embd.weight")?;
         let embedding = self.source.matrix(&mut self.g, "token_embd.weight", (vocabulary, p.hidden))?;
+        // The rotary embedding has as many frequencies as a head has pairs, and only a tensor bounds a head.
+        self.source.check_matrix("blk.0.attn_q.weight", (p.heads * p.k_dim, p.hidden))?;
         let rope = self.g.rope_frequencies(RopeInfo {
             inv_freq: rope::frequencies(self.source, p.rope_dim)?,
             pairs: RopePairs::Interleaved,

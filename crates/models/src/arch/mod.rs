@@ -25,6 +25,9 @@ const ARCHITECTURES: [(&str, Build); 1] = [("llama", llama::build)];
 
 /// Builds the graph of the model in `file`.
 pub(crate) fn build(file: &GgufSet) -> Result<Blueprint, ModelError> {
+    if file.tensors().is_empty() {
+        return Err(ModelError::NoTensors { file: file.name().to_owned() });
+    }
     let found = file.meta().arch()?;
     match ARCHITECTURES.iter().find(|(name, _)| *name == found) {
         Some((_, build)) => build(&Source::new(file)),

@@ -16,7 +16,7 @@ pub(super) fn frequencies(source: &Source<'_>, dim: usize) -> Result<Vec<f32>, M
         Some("none") => 1.0,
         Some("linear") => f64::from(meta.f32("{arch}.rope.scaling.factor")?),
         Some(other) => {
-            return Err(source.unsupported(format!("RoPE scaling {other:?} ({{arch}}.rope.scaling.type)")));
+            return Err(source.unsupported(format!("RoPE scaling {other:?} (rope.scaling.type)")));
         }
     };
     let pairs = dim / 2;

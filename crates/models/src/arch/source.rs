@@ -37,6 +37,12 @@ impl<'a> Source<'a> {
         Ok(self.file.expect_tensor(name)?.rows())
     }
 
+    /// Whether the file has the matrix `name` of `m` rows of `k` elements: before sizes that come from metadata alone
+    /// are believed.
+    pub(super) fn check_matrix(&self, name: &str, (m, k): (usize, usize)) -> Result<(), ModelError> {
+        self.tensor(name, &[k as u64, m as u64]).map(drop)
+    }
+
     /// The matrix `name` of `m` rows of `k` elements.
     pub(super) fn matrix(
         &self,

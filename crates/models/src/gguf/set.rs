@@ -157,7 +157,7 @@ impl GgufSet {
     }
 
     /// The number of layers: `{arch}.block_count`, which must be at least 1 and at most the number of layers that have
-    /// tensors (`blk.0.` and so on).
+    /// tensors (`blk.0.` and so on). There are no more layers than tensors, whatever numbers the names have.
     ///
     /// # Errors
     /// If the key is missing, not an integer, or out of that range.
@@ -165,7 +165,8 @@ impl GgufSet {
         const KEY: &str = "{arch}.block_count";
         let meta = self.meta();
         let stated = meta.u32(KEY)?;
-        let present = self.tensors.iter().filter_map(|info| layer_of(info.name())).max().map_or(0, |i| i + 1);
+        let named = self.tensors.iter().filter_map(|info| layer_of(info.name())).max().map_or(0, |i| i + 1);
+        let present = named.min(self.tensors.len() as u64);
         if stated == 0 || u64::from(stated) > present {
             let expected = format!("1 to {present}, the layers that have tensors");
             return Err(meta.wrong(KEY, expected, &Value::U32(stated)));
