@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use cera_quant::num::{bf16_to_f32, flush_bf16};
 use cera_quant::pack::{self, PackedRef, STRIP_ROWS};
 use cera_quant::{Format, QuantError};
 use rayon::prelude::*;
@@ -158,6 +159,8 @@ impl Matrix {
 
     /// Dequantizes one row; `scratch` takes its bytes where the matrix is packed.
     ///
+    /// `BF16` magnitudes below 2^-55 are zeros of their sign, as in packed strips, wherever the row is read.
+    ///
     /// # Errors
     /// [`QuantError`] if `out` is not `k` elements or `scratch` is shorter than a row of the file.
     pub(crate) fn dequantize_row(
@@ -180,7 +183,11 @@ impl Matrix {
             }
             None => {
                 let rows = self.plain_bytes().unwrap_or_default();
-                cera_quant::blocks::dequantize_row(self.format, &rows[row * expected..][..expected], out)
+                cera_quant::blocks::dequantize_row(self.format, &rows[row * expected..][..expected], out)?;
+                if self.format == Format::BF16 {
+                    out.iter_mut().for_each(|x| *x = bf16_to_f32(flush_bf16((x.to_bits() >> 16) as u16)));
+                }
+                Ok(())
             }
         }
     }
