@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bytes: Vec<u8> = logits.data().iter().flat_map(|x| x.to_le_bytes()).collect();
     let tensor = TensorView::new(Dtype::F32, vec![rows, vocabulary], &bytes)?;
     let metadata = HashMap::from([("sha256".to_owned(), hash.clone())]);
-    safetensors::serialize_to_file([("logits", tensor)], Some(metadata), &args.output)
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    // Written in place: a device or a link stays what it is.
+    let file = safetensors::serialize([("logits", tensor)], Some(metadata))?;
+    std::fs::write(&args.output, file).with_context(|| format!("cannot write {}", args.output.display()))?;
     output::print(&format!("logits [{rows}, {vocabulary}] sha256 {hash}\n"))
 }
