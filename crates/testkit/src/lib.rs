@@ -7,4 +7,5 @@ pub mod gguf;
 pub mod hostile;
 pub mod measure;
 pub mod rng;
+pub mod toy;
 pub mod weights;

@@ -1,0 +1,11 @@
+//! The `cera` program end to end: arguments in, exit code and streams out.
+#![allow(clippy::unwrap_used)]
+
+mod architecture;
+mod files;
+mod formats;
+mod inspect;
+mod logits;
+mod program;
+mod tiers;
+mod usage;

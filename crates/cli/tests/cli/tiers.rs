@@ -1,0 +1,176 @@
+//! The choice of the tier and of the number of threads, as the environment asks for it.
+
+use std::ffi::OsStr;
+
+use serde_json::Value;
+
+use crate::program::{Run, cera, fixture, json};
+
+const TIER: &str = "CERA_CPU_TIER";
+const THREADS: &str = "CERA_THREADS";
+const TIERS: &str = "scalar, avx2, avx512vnni, avx512bf16, neon, neon-dotprod, neon-i8mm";
+
+/// What every command that computes or speaks of kernels says when the variable has this value.
+fn refusal(variable: &str, value: impl AsRef<OsStr>) -> String {
+    let folder = crate::program::Folder::new();
+    let (model, output) = (fixture("quant/model-Q4_0.gguf"), folder.path("out"));
+    let mut tiers = cera();
+    tiers.arg("tiers");
+    let mut inspect = cera();
+    inspect.arg("inspect").arg(&model);
+    let mut logits = cera();
+    logits.arg("logits").arg("-m").arg(&model).args(["--tokens", "1", "-o"]).arg(&output);
+    let messages =
+        [tiers, inspect, logits].map(|mut command| Run::of(command.env(variable, &value)).failure());
+    assert!(messages.iter().all(|message| *message == messages[0]), "{messages:?}");
+    assert!(!output.exists());
+    messages.into_iter().next().unwrap()
+}
+
+/// The report of `cera tiers` where the variable has this value.
+fn report(variable: &str, value: &str) -> Value {
+    json(cera().arg("tiers").env(variable, value))
+}
+
+/// The report of `cera tiers` without settings.
+fn plain_report() -> Value {
+    json(cera().arg("tiers"))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+#[test]
+fn a_tier_that_does_not_exist_is_refused_with_those_that_do() {
+    for label in
+        ["banana", "AVX2", "", "avx512_vnni", " scalar", "scalar,avx2", "Scalar", "neon_dotprod", "sse"]
+    {
+        let expected = format!("CERA_CPU_TIER: {label:?} is not a CPU tier; the tiers are {TIERS}");
+        assert_eq!(refusal(TIER, label), expected);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_value_that_is_not_unicode_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    for variable in [TIER, THREADS] {
+        let message = refusal(variable, OsStr::from_bytes(b"\xff"));
+        assert_eq!(message, format!("{variable}: its value is not valid Unicode"));
+    }
+}
+
+#[test]
+fn a_tier_that_cannot_run_here_is_refused_with_what_is_missing() {
+    let report = plain_report();
+    let usable: Vec<&str> = list(&report["tiers"])
+        .iter()
+        .filter(|tier| tier["available"] == true)
+        .map(|tier| text(&tier["label"]))
+        .collect();
+    let mut refused = 0;
+    for tier in list(&report["tiers"]).iter().filter(|tier| tier["available"] == false) {
+        let (label, lacks) = (text(&tier["label"]), text(&tier["lacks"]));
+        assert!(!lacks.is_empty(), "{tier}");
+        let head = format!("the CPU tier {label}, forced by CERA_CPU_TIER, cannot run: {lacks}");
+        assert_eq!(refusal(TIER, label), format!("{head}; usable here: {}", usable.join(", ")));
+        refused += 1;
+    }
+    let (foreign, says) = match std::env::consts::ARCH {
+        "x86_64" => ("neon", "it is for aarch64 and this is x86_64"),
+        _ => ("avx2", "it is for x86_64 and this is aarch64"),
+    };
+    assert!(refusal(TIER, foreign).contains(says));
+    // At least those of the other architecture.
+    assert!(refused >= 3);
+}
+
+#[test]
+fn a_tier_that_can_run_here_can_be_forced() {
+    let found = plain_report();
+    assert_eq!(found["reason"], "the best that this CPU and this build have");
+    for tier in list(&found["tiers"]).iter().filter(|tier| tier["available"] == true) {
+        assert_eq!(tier["lacks"], "", "{tier}");
+        let forced = report(TIER, text(&tier["label"]));
+        assert_eq!(
+            (&forced["chosen"], &forced["reason"]),
+            (&tier["label"], &Value::from("forced by CERA_CPU_TIER"))
+        );
+        let setting = list(&forced["settings"]).iter().find(|setting| setting["name"] == TIER).unwrap();
+        assert_eq!((&setting["value"], &setting["source"]), (&tier["label"], &Value::from("environment")));
+        let prefix = format!("{}-", text(&tier["label"]));
+        let own = list(&forced["kernels"]).iter().filter(|kernel| text(kernel).starts_with(&prefix)).count();
+        assert!(own > 0, "{} has no kernel of its own", tier["label"]);
+    }
+    assert_eq!(report(TIER, "scalar")["chosen"], "scalar");
+}
+
+#[test]
+fn the_report_has_what_its_readers_look_for() {
+    let report = plain_report();
+    assert_eq!(report["arch"], std::env::consts::ARCH);
+    assert!(report["threads"].as_u64().unwrap() >= 1);
+    let labels: Vec<&str> = list(&report["tiers"]).iter().map(|tier| text(&tier["label"])).collect();
+    assert_eq!(labels.join(", "), TIERS);
+    let chosen = list(&report["tiers"]).iter().find(|tier| tier["label"] == report["chosen"]).unwrap();
+    assert_eq!(chosen["available"], true);
+    let features = list(&report["features"]);
+    for tier in list(&report["tiers"]) {
+        let missing: Vec<&str> =
+            list(&tier["requires"]).iter().filter(|f| !features.contains(f)).map(text).collect();
+        // A tier of this architecture lacks exactly the features that the CPU lacks.
+        let lacks = text(&tier["lacks"]);
+        if !lacks.contains("this is ") {
+            assert_eq!(lacks.contains("this CPU lacks"), !missing.is_empty(), "{tier}");
+            assert!(missing.iter().all(|feature| lacks.contains(feature)), "{tier}");
+        }
+    }
+    // Two kernels a weight format, a quantizer an activation format, and the operations between matrices.
+    let kernels: Vec<&str> = list(&report["kernels"]).iter().map(text).collect();
+    for op in ["gemm", "gemv"] {
+        let served = kernels.iter().filter(|kernel| kernel.contains(&format!("-{op}-"))).count();
+        assert_eq!(served, cera_quant::Format::COUNT, "{op}");
+    }
+    let mut names = kernels.clone();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), kernels.len());
+}
+
+#[test]
+fn the_text_says_what_the_json_says() {
+    let report = plain_report();
+    let text_report = Run::of(cera().arg("tiers")).success();
+    let line = format!("tier      {} ({})", text(&report["chosen"]), text(&report["reason"]));
+    assert!(text_report.contains(&line), "{text_report}");
+    for kernel in list(&report["kernels"]) {
+        assert!(text_report.contains(text(kernel)), "{kernel}");
+    }
+    for tier in list(&report["tiers"]) {
+        assert!(text_report.contains(text(&tier["lacks"])), "{tier}");
+    }
+}
+
+#[test]
+fn a_number_of_threads_that_is_none_is_refused() {
+    for value in ["", "0", "-1", "+2", "1.5", "two", "2 ", "0x2", "4097", "99999999999999999999"] {
+        let expected = format!(
+            "CERA_THREADS: {value:?} is not a number of threads; expected a whole number from 1 to 4096"
+        );
+        assert_eq!(refusal(THREADS, value), expected);
+    }
+}
+
+#[test]
+fn a_number_of_threads_is_followed() {
+    for value in ["1", "2", "3", "4096"] {
+        let report = report(THREADS, value);
+        assert_eq!(report["threads"].to_string(), value);
+        assert!(text(&report["threads_reason"]).ends_with("set by CERA_THREADS"), "{report}");
+    }
+}
