@@ -37,7 +37,7 @@ fn argmax(row: &[f32]) -> u32 {
 
 #[test]
 fn f32_architectures_agree_with_transformers() {
-    let runtime = TestRuntime::new();
+    let runtime = TestRuntime::with_threads(2);
     for name in ["llama", "mistral"] {
         let model = load(&runtime, &format!("arch/{name}/model.gguf"));
         let reference = Fixture::open(&format!("arch/{name}/reference.safetensors"));
@@ -59,7 +59,7 @@ fn f32_architectures_agree_with_transformers() {
 
 #[test]
 fn the_residual_stream_agrees_layer_by_layer() {
-    let runtime = TestRuntime::new();
+    let runtime = TestRuntime::with_threads(2);
     for name in ["llama", "mistral"] {
         let model = load(&runtime, &format!("arch/{name}/model.gguf"));
         let reference = Fixture::open(&format!("arch/{name}/reference.safetensors"));
@@ -94,7 +94,7 @@ fn thresholds(format: &str) -> (f64, f64, f64) {
 
 #[test]
 fn quantized_models_are_as_near_to_the_truth_as_llama_cpp() {
-    let runtime = TestRuntime::new();
+    let runtime = TestRuntime::with_threads(2);
     let mut faults = Vec::new();
     let mut tested = 0;
     for entry in std::fs::read_dir(fixtures::dir().join("quant")).unwrap() {

@@ -7,8 +7,8 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use cera_core::{ProgramOptions, Runtime, SeqState, SeqStep, Want};
 use cera_models::gguf::LoadMode;
@@ -114,24 +114,62 @@ fn program(chunk: usize) -> ModelOptions {
     ModelOptions { program: ProgramOptions { chunk, ..ProgramOptions::default() }, ..ModelOptions::default() }
 }
 
-/// Every arrangement: its name, how the model is loaded, how the logits are computed.
-fn arrangements() -> Vec<(&'static str, ModelOptions, Arrangement)> {
+/// A way to get the logits of a sequence: none may depart from the first.
+#[derive(Clone)]
+struct Cell {
+    name: String,
+    threads: usize,
+    options: ModelOptions,
+    arrangement: Arrangement,
+    /// Only with an f16 cache, to save time.
+    f16_only: bool,
+}
+
+impl Cell {
+    fn new(name: &str, threads: usize, options: ModelOptions, arrangement: Arrangement) -> Cell {
+        Cell { name: name.to_owned(), threads, options, arrangement, f16_only: false }
+    }
+
+    /// The whole sequence at once, in passes of `chunk` tokens.
+    fn whole(threads: usize, chunk: usize) -> Cell {
+        let name = format!("{threads} threads, chunk {chunk}");
+        Cell { name, threads, options: program(chunk), arrangement: whole, f16_only: true }
+    }
+}
+
+/// Every way: threads by chunks, then the arrangements.
+fn all_cells() -> Vec<Cell> {
     let plain = ModelOptions::default();
     let unfused = ProgramOptions { fuse: false, ..ProgramOptions::default() };
+    let mut cells = vec![Cell::new("1 thread, chunk 512", 1, plain, whole)];
+    for threads in [1, 2, 3] {
+        cells.extend([1, 7, 32, 512].map(|chunk| Cell::whole(threads, chunk)));
+    }
+    cells.extend([
+        Cell::new("forked", 2, plain, forked),
+        Cell::new("truncated", 1, plain, truncated),
+        Cell::new("restored", 2, plain, restored),
+        Cell::new("batched", 3, plain, batched),
+        Cell::new("batched, chunk 7", 2, program(7), batched),
+        Cell::new("unfused", 2, ModelOptions { program: unfused, ..plain }, whole),
+        Cell::new("not repacked", 2, ModelOptions { repack: false, ..plain }, whole),
+        Cell::new("read, not mapped", 1, ModelOptions { load: LoadMode::Read, ..plain }, whole),
+    ]);
+    cells
+}
+
+/// Under emulation every cell costs minutes: the whole sequence, and the cell that differs most from it.
+fn few_cells() -> Vec<Cell> {
     vec![
-        ("chunk 512", plain, whole),
-        ("chunk 1", program(1), whole),
-        ("chunk 7", program(7), whole),
-        ("chunk 32", program(32), whole),
-        ("forked", plain, forked),
-        ("truncated", plain, truncated),
-        ("restored", plain, restored),
-        ("batched", plain, batched),
-        ("batched, chunk 7", program(7), batched),
-        ("unfused", ModelOptions { program: unfused, ..plain }, whole),
-        ("not repacked", ModelOptions { repack: false, ..plain }, whole),
-        ("read, not mapped", ModelOptions { load: LoadMode::Read, ..plain }, whole),
+        Cell::new("1 thread, chunk 512", 1, ModelOptions::default(), whole),
+        Cell { f16_only: true, ..Cell::new("batched, chunk 7", 2, program(7), batched) },
     ]
+}
+
+/// Four cells for a model of a real size.
+fn four_cells() -> Vec<Cell> {
+    let first = Cell::new("1 thread, chunk 512", 1, ModelOptions::default(), whole);
+    vec![first, Cell::whole(2, 7), Cell::whole(3, 32), Cell::whole(2, 512)]
 }
 
 fn hash(model: &Model, tokens: &[u32], kv: KvType, arrangement: Arrangement) -> String {
@@ -140,26 +178,24 @@ fn hash(model: &Model, tokens: &[u32], kv: KvType, arrangement: Arrangement) -> 
     logits_hash(&logits).unwrap()
 }
 
-/// The entry of a model, and the arrangements that depart from it.
-fn entry(
-    path: &Path,
-    len: usize,
-    arrangements: &[(&str, ModelOptions, Arrangement)],
-    runtime: &Arc<Runtime>,
-) -> (Entry, Vec<String>) {
-    let digest = Sha256::digest(std::fs::read(path).unwrap());
+/// The entry of a model, and the cells that depart from it.
+fn entry(case: &Case, runtimes: &Runtimes) -> (Entry, Vec<String>) {
+    let digest = Sha256::digest(std::fs::read(&case.path).unwrap());
     let file = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut entry = Entry { file, tokens: len, kv_f32: String::new(), kv_f16: String::new() };
+    let mut entry = Entry { file, tokens: case.tokens, kv_f32: String::new(), kv_f16: String::new() };
     let mut faults = Vec::new();
-    for (name, options, arrangement) in arrangements {
-        let model = Model::load(path, runtime.clone(), *options).unwrap();
-        let tokens = sequence(len, model.vocabulary(), 0);
+    for cell in &case.cells {
+        let model = Model::load(&case.path, runtimes.of(cell.threads), cell.options).unwrap();
+        let tokens = sequence(case.tokens, model.vocabulary(), 0);
         for (kv, golden) in [(KvType::F32, &mut entry.kv_f32), (KvType::F16, &mut entry.kv_f16)] {
-            let hash = hash(&model, &tokens, kv, *arrangement);
+            if cell.f16_only && kv == KvType::F32 {
+                continue;
+            }
+            let hash = hash(&model, &tokens, kv, cell.arrangement);
             if golden.is_empty() {
                 *golden = hash;
             } else if *golden != hash {
-                faults.push(format!("{}: {name}, KV {}", path.display(), kv.label()));
+                faults.push(format!("{}: {}, KV {}", case.name, cell.name, kv.label()));
             }
         }
     }
@@ -177,52 +213,50 @@ fn fixture_files() -> Vec<String> {
     files
 }
 
-/// Under emulation every arrangement costs minutes: the whole sequence, and the arrangement that differs most from it.
-fn affordable(
-    all: Vec<(&'static str, ModelOptions, Arrangement)>,
-) -> Vec<(&'static str, ModelOptions, Arrangement)> {
-    let emulated = std::env::var_os("CERA_TEST_EMULATED").is_some();
-    let keep = |name: &str| !emulated || name == "chunk 512" || name == "batched, chunk 7";
-    all.into_iter().filter(|(name, ..)| keep(name)).collect()
+/// A model to test.
+struct Case {
+    /// Its name in the golden file.
+    name: String,
+    path: PathBuf,
+    tokens: usize,
+    cells: Vec<Cell>,
 }
 
-/// A model to test: its name in the golden file, its path, the tokens, the arrangements.
-type Case = (String, PathBuf, usize, Vec<(&'static str, ModelOptions, Arrangement)>);
-
 fn cases() -> Vec<Case> {
-    let mut cases: Vec<Case> = Vec::new();
+    let emulated = std::env::var_os("CERA_TEST_EMULATED").is_some();
+    let cells = if emulated { few_cells() } else { all_cells() };
+    let fixture = |file: String| Case {
+        path: fixtures::dir().join(&file),
+        name: file,
+        tokens: 96,
+        cells: cells.clone(),
+    };
+    let mut cases: Vec<Case> = fixture_files().into_iter().map(fixture).collect();
     if let Some(path) = std::env::var_os("CERA_TEST_SMOLLM2") {
-        let some: [(&str, ModelOptions, Arrangement); 2] =
-            [("chunk 512", ModelOptions::default(), whole), ("chunk 7", program(7), whole)];
-        cases.push(("smollm2".to_owned(), path.into(), 32, affordable(some.into())));
+        let cells = if emulated { few_cells() } else { four_cells() };
+        cases.push(Case { name: "smollm2".to_owned(), path: path.into(), tokens: 32, cells });
     }
-    cases.extend(fixture_files().into_iter().map(|file| {
-        let path = fixtures::dir().join(&file);
-        (file, path, 96, affordable(arrangements()))
-    }));
     cases
+}
+
+/// One runtime per number of threads.
+struct Runtimes([TestRuntime; 3]);
+
+impl Runtimes {
+    fn of(&self, threads: usize) -> Arc<Runtime> {
+        self.0[threads - 1].share()
+    }
 }
 
 #[test]
 fn logits_have_the_golden_hashes() {
-    let runtime = TestRuntime::new();
-    let results = Mutex::new((Golden::new(), Vec::new()));
-    let cases = Mutex::new(cases().into_iter());
-    let work = || {
-        loop {
-            let Some((name, path, tokens, arrangements)) = cases.lock().unwrap().next() else { return };
-            let (entry, departed) = entry(&path, tokens, &arrangements, &runtime.share());
-            let (computed, faults) = &mut *results.lock().unwrap();
-            computed.insert(name, entry);
-            faults.extend(departed);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
-    let (computed, faults) = results.into_inner().unwrap();
+    let runtimes = Runtimes([1, 2, 3].map(TestRuntime::with_threads));
+    let (mut computed, mut faults) = (Golden::new(), Vec::new());
+    for case in cases() {
+        let (entry, departed) = entry(&case, &runtimes);
+        computed.insert(case.name, entry);
+        faults.extend(departed);
+    }
     assert!(
         faults.is_empty(),
         "these do not have the bits of the whole sequence at once:\n{}",

@@ -3,15 +3,18 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use cera_core::Runtime;
+use cera_core::width::ThreadCount;
+use cera_core::{Runtime, Settings};
 
 /// A runtime on the tier under test. When dropped, it reports its hits to the folder that `CERA_HITS_DIR` names, one
 /// line `<tier> <kernel id> <count>` per kernel that ran.
 pub(crate) struct TestRuntime(Arc<Runtime>);
 
 impl TestRuntime {
-    pub(crate) fn new() -> TestRuntime {
-        TestRuntime(Runtime::from_env().unwrap())
+    pub(crate) fn with_threads(threads: usize) -> TestRuntime {
+        let mut settings = Settings::from_env().unwrap();
+        settings.threads.set_argument(ThreadCount::new(threads).unwrap());
+        TestRuntime(Runtime::from_settings(&settings).unwrap())
     }
 
     pub(crate) fn share(&self) -> Arc<Runtime> {
