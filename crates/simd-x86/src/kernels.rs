@@ -41,10 +41,10 @@ pub struct Ops {
 
 /// Methods of a token of a tier that are one intrinsic on values each.
 macro_rules! by_intrinsics {
-    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $intrinsic:expr;)*) => {$(
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $intrinsic:expr;)*) => {$(
         $(#[$meta])*
         #[inline(always)]
-        fn $name(self, $($arg: $ty),*) -> $ret {
+        $vis fn $name(self, $($arg: $ty),*) -> $ret {
             // SAFETY: the intrinsic takes values, and the token `self` proves that the machine has it.
             #[allow(clippy::macro_metavars_in_unsafe)]
             unsafe { $intrinsic($($arg),*) }

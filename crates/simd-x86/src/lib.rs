@@ -9,6 +9,9 @@ pub mod tiers;
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod kernels;
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+#[macro_use]
+mod matrix;
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 pub mod avx2;

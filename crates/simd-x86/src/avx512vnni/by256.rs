@@ -1,0 +1,121 @@
+//! Products of formats of 256 elements a block.
+
+use cera_quant::Format;
+
+use super::lanes::Lanes;
+use super::vectors::{F, I};
+use crate::matrix::Kernel;
+use crate::matrix::by256::{By256, Codes256};
+use crate::matrix::records::{Record256, float, int};
+use crate::matrix::vectors::Vectors;
+
+impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
+    for By256<B, SCALES, MINIMA>
+{
+    const FORMAT: Format = B::FORMAT;
+    type Block = B::Block;
+    type Record = Record256;
+
+    #[inline(always)]
+    fn block<const C: usize>(t: Lanes, block: &B::Block, part: usize, x: &[Record256; C], acc: &mut [F; C]) {
+        let scales = B::scales(t, block, part);
+        let mut sums = [t.splat32(0); C];
+        for group in 0..8 {
+            let w = Group {
+                offset: B::OFFSET,
+                group,
+                codes: B::codes(t, block, group, part),
+                scales: [scales[2 * group * SCALES / 16], scales[(2 * group + 1) * SCALES / 16]],
+            };
+            if SCALES == 8 {
+                for_columns!(C, add_whole(t, &w, x, &mut sums));
+            } else {
+                for_columns!(C, add_halves(t, &w, x, &mut sums));
+            }
+        }
+        let (minima, dmin) = B::minima(t, block, part);
+        let w = Scales { d: B::d(t, block, part), dmin, minima: &minima };
+        for_columns!(C, finish(t, &w, x, &sums, acc));
+    }
+}
+
+/// An unpacked group of 32 elements.
+struct Group {
+    offset: i32,
+    group: usize,
+    codes: [I; 8],
+    /// The scales of the two halves.
+    scales: [I; 2],
+}
+
+/// What is left to do after the groups.
+struct Scales<'a> {
+    d: F,
+    dmin: F,
+    /// Pairs of minima, of 32 or of 16 elements each; none, four, or eight.
+    minima: &'a [I],
+}
+
+/// Adds a group with one scale to the sums of `N` tokens from token `first`. Their chains of dot products alternate,
+/// and start at `-offset * sum of the activation codes`.
+#[inline(always)]
+fn add_whole<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256], sums: &mut [I]) {
+    let (x, sums) = (&x[first..first + N], &mut sums[first..first + N]);
+    let mut products = [t.splat32(0); N];
+    for i in 0..N {
+        products[i] = t.splat32(-w.offset * x[i].sum32(w.group));
+    }
+    for v in 0..8 {
+        for i in 0..N {
+            products[i] = t.dot4(products[i], w.codes[v], t.splat32(int(x[i].codes[w.group][v])));
+        }
+    }
+    for i in 0..N {
+        sums[i] = t.add32(sums[i], t.mul32(products[i], w.scales[0]));
+    }
+}
+
+/// As [`add_whole`], with a scale for each half of the group.
+#[inline(always)]
+fn add_halves<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256], sums: &mut [I]) {
+    let (x, sums) = (&x[first..first + N], &mut sums[first..first + N]);
+    let mut products = [[t.splat32(0); 2]; N];
+    for i in 0..N {
+        for half in 0..2 {
+            products[i][half] = t.splat32(-w.offset * x[i].sum16(2 * w.group + half));
+        }
+    }
+    for v in 0..4 {
+        for i in 0..N {
+            let x = &x[i].codes[w.group];
+            for half in 0..2 {
+                let v = 4 * half + v;
+                products[i][half] = t.dot4(products[i][half], w.codes[v], t.splat32(int(x[v])));
+            }
+        }
+    }
+    for i in 0..N {
+        for half in 0..2 {
+            sums[i] = t.add32(sums[i], t.mul32(products[i][half], w.scales[half]));
+        }
+    }
+}
+
+/// Adds a block to the results of `N` tokens from token `first`.
+#[inline(always)]
+fn finish<const N: usize>(first: usize, t: Lanes, w: &Scales<'_>, x: &[Record256], sums: &[I], acc: &mut [F]) {
+    for i in first..first + N {
+        let scale = Vectors::splat(t, float(x[i].scale));
+        acc[i] = Vectors::fma(t, Vectors::mul(t, w.d, scale), t.to_f32(sums[i]), acc[i]);
+        let pairs: &[_] = match w.minima.len() {
+            0 => continue,
+            4 => &x[i].sums32,
+            _ => &x[i].sums16,
+        };
+        let mut sum = t.splat32(0);
+        for (&minima, &pair) in w.minima.iter().zip(pairs) {
+            sum = t.dot2(sum, minima, t.splat32(int(pair)));
+        }
+        acc[i] = Vectors::fnma(t, Vectors::mul(t, w.dmin, scale), t.to_f32(sum), acc[i]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Formats of 256 elements a block, with whole scales of 16 or 32 elements.
+
+mod iq4_xs;
+mod q2_k;
+mod q3_k;
+mod q4_k;
+mod q6_k;
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use cera_quant::Format;
+
+use super::vectors::Vectors;
+
+pub(crate) use iq4_xs::Iq4Xs;
+pub(crate) use q2_k::Q2K;
+pub(crate) use q3_k::Q3K;
+pub(crate) use q4_k::{Q4K, Q5K};
+pub(crate) use q6_k::Q6K;
+
+/// How a format of 256 elements unpacks: `SCALES` whole scales, and whole minima in `MINIMA` pairs.
+///
+/// A weight is `d * scale * (code - OFFSET) - dmin * minimum`, with codes in `0..=MAX`.
+pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
+    /// The format.
+    const FORMAT: Format;
+    /// What is taken off a code.
+    const OFFSET: i32;
+    /// The largest code.
+    const MAX: i32;
+    /// A block of a strip.
+    type Block: Pod;
+
+    /// The codes of group `group` of 32 elements: bytes of vector `t` are those of elements `4t..4t + 4`.
+    fn codes<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize) -> [T::I; 8];
+
+    /// `code - OFFSET` as signed bytes, for formats with an offset of 128.
+    #[inline(always)]
+    fn signed<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize) -> [T::I; 8] {
+        let mut codes = Self::codes(t, block, group, part);
+        for code in &mut codes {
+            *code = t.xor(*code, t.splat8(0x80));
+        }
+        codes
+    }
+
+    /// The scale of the scales.
+    fn d<T: Vectors>(t: T, block: &Self::Block, part: usize) -> T::F;
+
+    /// The scales, each as an i32.
+    fn scales<T: Vectors>(t: T, block: &Self::Block, part: usize) -> [T::I; SCALES];
+
+    /// The minima of pieces `2i` and `2i + 1` as two i16, and the scale of the minima.
+    #[inline(always)]
+    fn minima<T: Vectors>(t: T, _block: &Self::Block, _part: usize) -> ([T::I; MINIMA], T::F) {
+        ([t.splat32(0); MINIMA], t.zero())
+    }
+}
+
+/// The kernel of a format of 256 elements a block.
+pub(crate) struct By256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+
+/// Byte `i` of every i32, without a sign.
+#[inline(always)]
+fn byte<T: Vectors>(t: T, v: T::I, i: usize) -> T::I {
+    t.and(t.shr(v, 8 * i as u32), t.splat32(0xff))
+}

@@ -1,0 +1,55 @@
+//! Formats of 32 elements a block.
+
+mod nibbles;
+mod q5;
+mod q8_0;
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use cera_quant::Format;
+
+use super::vectors::Vectors;
+
+pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
+pub(crate) use q5::{Q5_0, Q5_1};
+pub(crate) use q8_0::Q8_0;
+
+/// How a format of 32 elements unpacks.
+///
+/// A weight is `scale * (code - OFFSET)`, plus the minimum where there are minima, with codes in `0..=MAX`.
+pub(crate) trait Codes32 {
+    /// The format.
+    const FORMAT: Format;
+    /// What is taken off a code.
+    const OFFSET: i32;
+    /// The largest code.
+    const MAX: i32;
+    /// A block of a strip.
+    type Block: Pod;
+
+    /// The codes of 32 elements: bytes of vector `t` are those of elements `4t..4t + 4`.
+    fn codes<T: Vectors>(t: T, block: &Self::Block, part: usize) -> [T::I; 8];
+
+    /// `code - OFFSET` as signed bytes, for formats with an offset of 128.
+    #[inline(always)]
+    fn signed<T: Vectors>(t: T, block: &Self::Block, part: usize) -> [T::I; 8] {
+        let mut codes = Self::codes(t, block, part);
+        for code in &mut codes {
+            *code = t.xor(*code, t.splat8(0x80));
+        }
+        codes
+    }
+
+    /// The scale of every row.
+    fn scale<T: Vectors>(t: T, block: &Self::Block, part: usize) -> T::F;
+
+    /// The minimum of every row.
+    #[inline(always)]
+    fn minimum<T: Vectors>(_: T, _block: &Self::Block, _part: usize) -> Option<T::F> {
+        None
+    }
+}
+
+/// The kernel of a format of 32 elements a block.
+pub(crate) struct By32<B>(PhantomData<B>);

@@ -1,0 +1,77 @@
+//! Codes of five bits.
+
+use bytemuck::{Pod, Zeroable};
+use cera_quant::Format;
+use cera_quant::pack::strip_block_bytes;
+
+use super::super::vectors::{Halves, Vector, Vectors, with_fifth_bits};
+use super::Codes32;
+
+/// A block of a strip of `Q5_0`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Fives {
+    d: Halves,
+    nibbles: [Vector; 4],
+    fifth: Vector,
+}
+
+/// A block of a strip of `Q5_1`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct FivesAndMinima {
+    d: Halves,
+    m: Halves,
+    nibbles: [Vector; 4],
+    fifth: Vector,
+}
+
+const _: () = {
+    assert!(size_of::<Fives>() == strip_block_bytes(Format::Q5_0));
+    assert!(size_of::<FivesAndMinima>() == strip_block_bytes(Format::Q5_1));
+};
+
+/// The format `Q5_0`.
+pub(crate) struct Q5_0;
+
+impl Codes32 for Q5_0 {
+    const FORMAT: Format = Format::Q5_0;
+    const OFFSET: i32 = 16;
+    const MAX: i32 = 31;
+    type Block = Fives;
+
+    #[inline(always)]
+    fn codes<T: Vectors>(t: T, block: &Fives, part: usize) -> [T::I; 8] {
+        with_fifth_bits(t, &block.nibbles, &block.fifth, part)
+    }
+
+    #[inline(always)]
+    fn scale<T: Vectors>(t: T, block: &Fives, part: usize) -> T::F {
+        t.load_f16(&block.d, part)
+    }
+}
+
+/// The format `Q5_1`.
+pub(crate) struct Q5_1;
+
+impl Codes32 for Q5_1 {
+    const FORMAT: Format = Format::Q5_1;
+    const OFFSET: i32 = 0;
+    const MAX: i32 = 31;
+    type Block = FivesAndMinima;
+
+    #[inline(always)]
+    fn codes<T: Vectors>(t: T, block: &FivesAndMinima, part: usize) -> [T::I; 8] {
+        with_fifth_bits(t, &block.nibbles, &block.fifth, part)
+    }
+
+    #[inline(always)]
+    fn scale<T: Vectors>(t: T, block: &FivesAndMinima, part: usize) -> T::F {
+        t.load_f16(&block.d, part)
+    }
+
+    #[inline(always)]
+    fn minimum<T: Vectors>(t: T, block: &FivesAndMinima, part: usize) -> Option<T::F> {
+        Some(t.load_f16(&block.m, part))
+    }
+}

@@ -1,0 +1,79 @@
+//! The activation records as bytes, which have no alignment.
+
+use std::mem::offset_of;
+
+use bytemuck::{Pod, Zeroable};
+use cera_quant::acts::{Q8x32, Q8x256};
+
+/// Four bytes that are broadcast to every row: an f32, an i32, two i16, or four codes.
+pub(crate) type Word = [u8; 4];
+
+/// [`Q8x32`] without alignment.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Record32 {
+    pub(crate) scale: Word,
+    pub(crate) sum: Word,
+    pub(crate) scaled_sum: Word,
+    pub(crate) pairs: Word,
+    pub(crate) codes: [Word; 8],
+}
+
+/// [`Q8x256`] without alignment.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Record256 {
+    pub(crate) scale: Word,
+    zeros: [Word; 3],
+    /// Two sums in a word.
+    pub(crate) sums16: [Word; 8],
+    /// Two sums in a word.
+    pub(crate) sums32: [Word; 4],
+    pub(crate) pairs16: [Word; 16],
+    /// By groups of 32.
+    pub(crate) codes: [[Word; 8]; 8],
+}
+
+const _: () = {
+    assert!(size_of::<Record32>() == size_of::<Q8x32>() && align_of::<Record32>() == 1);
+    assert!(offset_of!(Record32, scale) == offset_of!(Q8x32, scale));
+    assert!(offset_of!(Record32, sum) == offset_of!(Q8x32, sum));
+    assert!(offset_of!(Record32, scaled_sum) == offset_of!(Q8x32, scaled_sum));
+    assert!(offset_of!(Record32, pairs) == offset_of!(Q8x32, pairs));
+    assert!(offset_of!(Record32, codes) == offset_of!(Q8x32, codes));
+    assert!(size_of::<Record256>() == size_of::<Q8x256>() && align_of::<Record256>() == 1);
+    assert!(offset_of!(Record256, scale) == offset_of!(Q8x256, scale));
+    assert!(offset_of!(Record256, sums16) == offset_of!(Q8x256, sums16));
+    assert!(offset_of!(Record256, sums32) == offset_of!(Q8x256, sums32));
+    assert!(offset_of!(Record256, pairs16) == offset_of!(Q8x256, pairs16));
+    assert!(offset_of!(Record256, codes) == offset_of!(Q8x256, codes));
+};
+
+impl Record256 {
+    /// The sum of the codes of sixteenth `i`.
+    #[inline(always)]
+    pub(crate) fn sum16(&self, i: usize) -> i32 {
+        i32::from(half(self.sums16[i / 2], i % 2))
+    }
+
+    /// The sum of the codes of group `g` of 32.
+    #[inline(always)]
+    pub(crate) fn sum32(&self, g: usize) -> i32 {
+        i32::from(half(self.sums32[g / 2], g % 2))
+    }
+}
+
+#[inline(always)]
+fn half(word: Word, i: usize) -> i16 {
+    i16::from_le_bytes([word[2 * i], word[2 * i + 1]])
+}
+
+#[inline(always)]
+pub(crate) fn int(word: Word) -> i32 {
+    i32::from_le_bytes(word)
+}
+
+#[inline(always)]
+pub(crate) fn float(word: Word) -> f32 {
+    f32::from_le_bytes(word)
+}
