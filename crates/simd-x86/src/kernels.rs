@@ -1,43 +1,4 @@
-//! What a tier exports, and the macros that stamp it out.
-
-use cera_quant::args::GemmArgs;
-use cera_quant::kv::AppendArgs;
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
-
-/// A matrix kernel.
-///
-/// # Safety
-/// - The machine has every feature of the kernel's tier.
-///
-/// # Panics
-/// If [`GemmArgs::check`] fails or the weights have another format than the kernel's.
-pub type MatrixFn = for<'a> unsafe fn(&GemmArgs<'a>);
-
-/// A quantizer of one column tile, as [`cera_quant::acts::quantize_tile`]: rows, elements per row, records.
-///
-/// # Safety
-/// - The machine has every feature of the kernel's tier.
-///
-/// # Panics
-/// If the lengths do not fit.
-pub type QuantizeFn = unsafe fn(&[f32], usize, &mut [u8]);
-
-/// The f32 operations of a tier, which have the bits of [`cera_quant::scalar::ops`].
-///
-/// # Safety
-/// Each function asks that the machine has every feature of its tier.
-#[derive(Debug, Clone, Copy)]
-#[allow(missing_docs, reason = "each field is the function of `cera_quant::scalar::ops` with its name")]
-pub struct Ops {
-    pub rms_norm: for<'a> unsafe fn(&mut RmsNormArgs<'a>),
-    pub add: for<'a> unsafe fn(&mut AddArgs<'a>),
-    pub gated: for<'a> unsafe fn(&mut GatedArgs<'a>),
-    pub rope: for<'a> unsafe fn(&mut RopeArgs<'a>),
-    pub attention_f32: for<'a> unsafe fn(&mut AttentionArgs<'a, f32>),
-    pub attention_f16: for<'a> unsafe fn(&mut AttentionArgs<'a, u16>),
-    pub append_f32: for<'a> unsafe fn(&mut AppendArgs<'a, f32>),
-    pub append_f16: for<'a> unsafe fn(&mut AppendArgs<'a, u16>),
-}
+//! The macros that stamp out what a tier exports.
 
 /// Methods of a token of a tier that are one intrinsic on values each.
 macro_rules! by_intrinsics {
@@ -78,6 +39,49 @@ macro_rules! f32_ops {
         }
 
         /// The f32 operations of the tier.
-        pub(super) const OPS: crate::Ops = crate::Ops { $($name,)* };
+        pub(super) const OPS: cera_quant::kernels::Ops = cera_quant::kernels::Ops { $($name,)* };
+    };
+}
+
+/// The matrix kernels of a tier, for each format: the functions `gemm` and `gemv` in scope, and [`By32`] and [`By256`]
+/// for the formats that have blocks.
+///
+/// [`By32`]: crate::matrix::by32::By32
+/// [`By256`]: crate::matrix::by256::By256
+macro_rules! matrix_kernels {
+    ($($plain:ident: $kernel:ty;)*) => {
+        matrix_kernels! { @all
+            $($plain: $kernel;)*
+            Q4_0: By32<by32::Q4_0>;
+            Q4_1: By32<by32::Q4_1>;
+            Q5_0: By32<by32::Q5_0>;
+            Q5_1: By32<by32::Q5_1>;
+            Q8_0: By32<by32::Q8_0>;
+            IQ4_NL: By32<by32::Iq4Nl>;
+            MXFP4: By32<by32::Mxfp4>;
+            Q2_K: By256<by256::Q2K, 16, 8>;
+            Q3_K: By256<by256::Q3K, 16, 0>;
+            Q4_K: By256<by256::Q4K, 8, 4>;
+            Q5_K: By256<by256::Q5K, 8, 4>;
+            Q6_K: By256<by256::Q6K, 16, 0>;
+            IQ4_XS: By256<by256::Iq4Xs, 8, 0>;
+        }
+    };
+    (@all $($format:ident: $kernel:ty;)*) => {
+        /// The kernel of a format for several tokens.
+        pub(super) fn gemm_of(format: Format) -> Option<MatrixFn> {
+            match format {
+                $(Format::$format => Some(gemm::<$kernel>),)*
+                _ => None,
+            }
+        }
+
+        /// The kernel of a format for one token.
+        pub(super) fn gemv_of(format: Format) -> Option<MatrixFn> {
+            match format {
+                $(Format::$format => Some(gemv::<$kernel>),)*
+                _ => None,
+            }
+        }
     };
 }

@@ -18,8 +18,5 @@ pub mod avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 pub mod avx512vnni;
 
-#[cfg(target_arch = "x86_64")]
-pub use kernels::{MatrixFn, Ops, QuantizeFn};
-
 #[cfg(all(test, target_arch = "x86_64", feature = "avx512"))]
 mod tests;

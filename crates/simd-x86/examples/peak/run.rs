@@ -1,17 +1,19 @@
 //! The measurements.
 
+#![allow(clippy::print_stdout, reason = "prints its results")]
+
+use std::arch::asm;
 use std::arch::x86_64::*;
 use std::hint::black_box;
 
 use cera_quant::Format;
 use cera_quant::acts::{ActFormat, ActsRef, quantize_acts};
 use cera_quant::args::{GemmArgs, OutMat};
+use cera_quant::kernels::{MatrixFn, TierKernels};
 use cera_quant::pack::{PackedRef, pack_strip, strip_bytes};
-use cera_simd_x86::{MatrixFn, avx512vnni};
+use cera_simd_x86::{avx2, avx512vnni};
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
-
-type ByFormat = fn(Format) -> Option<MatrixFn>;
 
 /// Seconds that this thread has run: what other programs take is not in it.
 fn thread_seconds() -> f64 {
@@ -38,6 +40,7 @@ fn best(runs: usize, mut f: impl FnMut()) -> f64 {
 
 const ROUNDS: usize = 1 << 16;
 
+/// Dot products of 512 bits in 16 chains.
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn dots_512() {
     let (a, b) = (black_box(_mm512_set1_epi8(3)), black_box(_mm512_set1_epi8(5)));
@@ -50,40 +53,50 @@ fn dots_512() {
     black_box(acc);
 }
 
+/// Pairs of products of 256 bits and their additions, eight of each, written out so that none is hoisted.
 #[target_feature(enable = "avx2")]
 fn dots_256() {
-    let (a, b) = (black_box(_mm256_set1_epi8(3)), black_box(_mm256_set1_epi8(5)));
-    let mut acc = [_mm256_setzero_si256(); 8];
     for _ in 0..ROUNDS {
-        for acc in &mut acc {
-            *acc = _mm256_add_epi16(*acc, _mm256_maddubs_epi16(a, *acc));
+        // SAFETY: the instructions are of AVX2 and use registers only, which are declared.
+        unsafe {
+            asm!(
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm0, ymm0, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm1, ymm1, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm2, ymm2, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm3, ymm3, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm4, ymm4, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm5, ymm5, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm6, ymm6, ymm8",
+                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm7, ymm7, ymm8",
+                out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _,
+                out("ymm5") _, out("ymm6") _, out("ymm7") _, out("ymm8") _,
+                options(nomem, nostack, preserves_flags),
+            );
         }
-        acc[0] = _mm256_xor_si256(acc[0], b);
     }
-    black_box(acc);
 }
 
-struct Tier {
-    label: &'static str,
-    gemm: ByFormat,
-    gemv: ByFormat,
+pub(crate) struct Tier {
+    pub(crate) label: &'static str,
+    pub(crate) kernels: TierKernels,
     /// GMAC/s of the dot instructions alone.
-    peak: f64,
-    tiles: &'static [usize],
+    pub(crate) peak: f64,
+    pub(crate) tiles: &'static [usize],
 }
 
-fn tiers() -> Vec<Tier> {
+pub(crate) fn tiers() -> Vec<Tier> {
     // SAFETY: this program is for machines with both tiers; on others it ends with an illegal instruction.
     let (wide, narrow) = unsafe { (best(100, || dots_512()), best(100, || dots_256())) };
     let gmacs = |dots: f64, macs: f64, time: f64| ROUNDS as f64 * dots * macs / time / 1e9;
-    let _ = narrow;
-    vec![Tier {
-        label: "avx512vnni",
-        gemm: avx512vnni::gemm,
-        gemv: avx512vnni::gemv,
-        peak: gmacs(16.0, 64.0, wide),
-        tiles: &[4, 6, 8, 9, 10],
-    }]
+    vec![
+        Tier {
+            label: "avx512vnni",
+            kernels: avx512vnni::KERNELS,
+            peak: gmacs(16.0, 64.0, wide),
+            tiles: &[4, 6, 8, 9, 10],
+        },
+        Tier { label: "avx2", kernels: avx2::KERNELS, peak: gmacs(8.0, 32.0, narrow), tiles: &[2, 3, 4] },
+    ]
 }
 
 /// `m` rows of packed weights: one strip of random blocks over and over.
@@ -94,7 +107,13 @@ fn packed(format: Format, m: usize, k: usize) -> Vec<u8> {
     strip.repeat(m / 16)
 }
 
-fn time(kernel: MatrixFn, format: Format, (m, n, k): (usize, usize, usize), tile: usize, runs: usize) -> f64 {
+pub(crate) fn time(
+    kernel: MatrixFn,
+    format: Format,
+    (m, n, k): (usize, usize, usize),
+    tile: usize,
+    runs: usize,
+) -> f64 {
     let packed = packed(format, m, k);
     let x: Vec<f32> = (0..n * k).map(|i| ((i * 7919 % 1013) as f32 - 506.0) / 200.0).collect();
     let act = ActFormat::of(format);
@@ -112,16 +131,20 @@ fn time(kernel: MatrixFn, format: Format, (m, n, k): (usize, usize, usize), tile
     seconds
 }
 
-pub fn run(formats: Vec<String>) {
-    let all: Vec<Format> = if formats.is_empty() {
-        Format::ALL.to_vec()
-    } else {
-        formats.iter().map(|f| Format::from_label(f).expect("a format")).collect()
-    };
+pub(crate) fn run(names: &[String]) {
+    let formats: Vec<Format> = names.iter().filter_map(|name| Format::from_label(name)).collect();
+    let all = if formats.is_empty() { Format::ALL.to_vec() } else { formats };
+    let wanted: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| Format::from_label(name).is_none()).collect();
     for tier in tiers() {
+        if !wanted.is_empty() && !wanted.contains(&tier.label) {
+            continue;
+        }
         println!("{}: peak {:.0} GMAC/s", tier.label, tier.peak);
         for &format in &all {
-            let (Some(gemm), Some(gemv)) = ((tier.gemm)(format), (tier.gemv)(format)) else { continue };
+            let (Some(gemm), Some(gemv)) = ((tier.kernels.gemm)(format), (tier.kernels.gemv)(format)) else {
+                continue;
+            };
             print!("{:7}", format.label());
             let (m, n, k) = (2048, 480, 2048);
             for &tile in tier.tiles {
@@ -140,20 +163,5 @@ pub fn run(formats: Vec<String>) {
                 (cached / 16 * strip) as f64 / hot / 1e9
             );
         }
-    }
-}
-
-pub fn shapes(format: &str) {
-    let format = Format::from_label(format).expect("f");
-    let tier = &tiers()[0];
-    for (m, n, k) in [(16, 80, 256), (64, 80, 512), (64, 80, 1024), (64, 80, 2048), (64,480,2048), (256, 480, 2048), (2048, 480, 2048), (64,480,8192),(256,480,8192)] {
-        print!("{m} {n} {k}: ");
-        for tile in [2, 4,6, 8,9, 10].iter() {
-            let r = (200_000_000 / (m*n*k)).clamp(30, 2000);
-            let s = time((tier.gemm)(format).unwrap(), format, (m, n, k), *tile, r);
-            let rate = (m*n*k) as f64 / s / 1e9;
-            print!("  {tile:2}: {rate:4.0} {:2.0}%", 100.0 * rate / tier.peak);
-        }
-        println!();
     }
 }

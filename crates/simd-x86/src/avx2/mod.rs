@@ -1,9 +1,20 @@
 //! The kernels of the tier `avx2`.
 
+mod by256;
+mod by32;
 pub(crate) mod lanes;
+mod matrix;
 mod ops;
+mod sums;
+mod vectors;
 
-use crate::Ops;
+use cera_quant::kernels::TierKernels;
 
-/// The f32 operations.
-pub const OPS: Ops = ops::OPS;
+/// The kernels of this tier's own.
+pub const KERNELS: TierKernels = TierKernels {
+    tile: matrix::TILE,
+    gemm: matrix::gemm_of,
+    gemv: matrix::gemv_of,
+    quantize: |_| None,
+    ops: ops::OPS,
+};

@@ -1,12 +1,14 @@
 //! Products of formats of 256 elements a block.
 
+#![allow(clippy::needless_range_loop, reason = "one index counts in several arrays")]
+
 use cera_quant::Format;
 
 use super::lanes::Lanes;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
-use crate::matrix::by256::{By256, Codes256};
-use crate::matrix::records::{Record256, float, int};
+use crate::matrix::by256::{By256, Codes256, Scales};
+use crate::matrix::records::{Record256, int};
 use crate::matrix::vectors::Vectors;
 
 impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
@@ -33,9 +35,8 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kern
                 for_columns!(C, add_halves(t, &w, x, &mut sums));
             }
         }
-        let (minima, dmin) = B::minima(t, block, part);
-        let w = Scales { d: B::d(t, block, part), dmin, minima: &minima };
-        for_columns!(C, finish(t, &w, x, &sums, acc));
+        let scales = Scales::of::<_, B, SCALES>(t, block, part);
+        for_columns!(C, finish::<MINIMA>(t, &scales, x, &sums, acc));
     }
 }
 
@@ -46,14 +47,6 @@ struct Group {
     codes: [I; 8],
     /// The scales of the two halves.
     scales: [I; 2],
-}
-
-/// What is left to do after the groups.
-struct Scales<'a> {
-    d: F,
-    dmin: F,
-    /// Pairs of minima, of 32 or of 16 elements each; none, four, or eight.
-    minima: &'a [I],
 }
 
 /// Adds a group with one scale to the sums of `N` tokens from token `first`. Their chains of dot products alternate,
@@ -103,19 +96,15 @@ fn add_halves<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256]
 
 /// Adds a block to the results of `N` tokens from token `first`.
 #[inline(always)]
-fn finish<const N: usize>(first: usize, t: Lanes, w: &Scales<'_>, x: &[Record256], sums: &[I], acc: &mut [F]) {
+fn finish<const N: usize, const MINIMA: usize>(
+    first: usize,
+    t: Lanes,
+    scales: &Scales<I, F, MINIMA>,
+    x: &[Record256],
+    sums: &[I],
+    acc: &mut [F],
+) {
     for i in first..first + N {
-        let scale = Vectors::splat(t, float(x[i].scale));
-        acc[i] = Vectors::fma(t, Vectors::mul(t, w.d, scale), t.to_f32(sums[i]), acc[i]);
-        let pairs: &[_] = match w.minima.len() {
-            0 => continue,
-            4 => &x[i].sums32,
-            _ => &x[i].sums16,
-        };
-        let mut sum = t.splat32(0);
-        for (&minima, &pair) in w.minima.iter().zip(pairs) {
-            sum = t.dot2(sum, minima, t.splat32(int(pair)));
-        }
-        acc[i] = Vectors::fnma(t, Vectors::mul(t, w.dmin, scale), t.to_f32(sum), acc[i]);
+        acc[i] = scales.link(t, sums[i], &x[i], acc[i]);
     }
 }

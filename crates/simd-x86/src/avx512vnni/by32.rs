@@ -1,12 +1,14 @@
 //! Products of formats of 32 elements a block.
 
+#![allow(clippy::needless_range_loop, reason = "one index counts in several arrays")]
+
 use cera_quant::Format;
 
 use super::lanes::Lanes;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
-use crate::matrix::by32::{By32, Codes32};
-use crate::matrix::records::{Record32, float, int};
+use crate::matrix::by32::{By32, Codes32, Scales};
+use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
 
 impl<B: Codes32> Kernel<Lanes> for By32<B> {
@@ -19,8 +21,7 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
         let w = Weights {
             offset: B::OFFSET,
             codes: B::codes(t, block, part),
-            scale: B::scale(t, block, part),
-            minimum: B::minimum(t, block, part),
+            scales: Scales::of::<_, B>(t, block, part),
         };
         for_columns!(C, add(t, &w, x, acc));
     }
@@ -30,8 +31,7 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
 struct Weights {
     offset: i32,
     codes: [I; 8],
-    scale: F,
-    minimum: Option<F>,
+    scales: Scales<F>,
 }
 
 /// Adds the products with `N` tokens from token `first`. Their chains of dot products alternate, and start at
@@ -49,10 +49,6 @@ fn add<const N: usize>(first: usize, t: Lanes, w: &Weights, x: &[Record32], acc:
         }
     }
     for i in 0..N {
-        let p = Vectors::mul(t, w.scale, Vectors::splat(t, float(x[i].scale)));
-        acc[i] = Vectors::fma(t, p, t.to_f32(sums[i]), acc[i]);
-        if let Some(minimum) = w.minimum {
-            acc[i] = Vectors::fma(t, minimum, Vectors::splat(t, float(x[i].scaled_sum)), acc[i]);
-        }
+        acc[i] = w.scales.link(t, sums[i], &x[i], acc[i]);
     }
 }

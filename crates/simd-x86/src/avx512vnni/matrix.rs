@@ -2,9 +2,9 @@
 
 use cera_quant::Format;
 use cera_quant::args::GemmArgs;
+use cera_quant::kernels::MatrixFn;
 
 use super::lanes::Lanes;
-use crate::MatrixFn;
 use crate::matrix::by32::{self, By32};
 use crate::matrix::by256::{self, By256};
 use crate::matrix::{self, Job, Kernel, Tiles};
@@ -34,38 +34,4 @@ avx512vnni_tier! {
     }
 }
 
-macro_rules! kernels {
-    ($($format:ident: $kernel:ty;)*) => {
-        /// The kernel of a format for several tokens.
-        pub(super) const fn gemm_of(format: Format) -> Option<MatrixFn> {
-            match format {
-                $(Format::$format => Some(gemm::<$kernel>),)*
-                _ => None,
-            }
-        }
-
-        /// The kernel of a format for one token.
-        pub(super) const fn gemv_of(format: Format) -> Option<MatrixFn> {
-            match format {
-                $(Format::$format => Some(gemv::<$kernel>),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-kernels! {
-    Q4_0: By32<by32::Q4_0>;
-    Q4_1: By32<by32::Q4_1>;
-    Q5_0: By32<by32::Q5_0>;
-    Q5_1: By32<by32::Q5_1>;
-    Q8_0: By32<by32::Q8_0>;
-    IQ4_NL: By32<by32::Iq4Nl>;
-    MXFP4: By32<by32::Mxfp4>;
-    Q2_K: By256<by256::Q2K, 16, 8>;
-    Q3_K: By256<by256::Q3K, 16, 0>;
-    Q4_K: By256<by256::Q4K, 8, 4>;
-    Q5_K: By256<by256::Q5K, 8, 4>;
-    Q6_K: By256<by256::Q6K, 16, 0>;
-    IQ4_XS: By256<by256::Iq4Xs, 8, 0>;
-}
+matrix_kernels! {}

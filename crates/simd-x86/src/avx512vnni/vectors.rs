@@ -25,6 +25,7 @@ impl Vectors for Lanes {
         fn or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512;
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512;
         fn add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32;
+        fn dot2(acc: __m512i, a: __m512i, b: __m512i) -> __m512i = _mm512_dpwssd_epi32;
         fn to_f32(a: __m512i) -> __m512 = _mm512_cvtepi32_ps;
         fn mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps;
         fn fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps;
@@ -101,8 +102,6 @@ impl Lanes {
     by_intrinsics! {
         /// `acc` plus the four products of unsigned bytes and signed bytes in each i32.
         pub(super) fn dot4(acc: __m512i, unsigned: __m512i, signed: __m512i) -> __m512i = _mm512_dpbusd_epi32;
-        /// `acc` plus the two products of i16 in each i32.
-        pub(super) fn dot2(acc: __m512i, a: __m512i, b: __m512i) -> __m512i = _mm512_dpwssd_epi32;
         /// `a * b` of 32 bits.
         pub(super) fn mul32(a: __m512i, b: __m512i) -> __m512i = _mm512_mullo_epi32;
     }

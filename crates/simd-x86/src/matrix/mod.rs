@@ -5,30 +5,33 @@
 //! one chain; formats say how their codes and scales unpack ([`by32`], [`by256`]), and tiers how sums of products are
 //! formed.
 
-/// Calls `$f::<N>(first column, ...)` for all columns below `$columns`, two at a time and a last odd one.
+/// Calls `$f::<N, ...>(first column, ...)` for all columns below `$columns`, two at a time and a last odd one.
 ///
 /// A loop would do, if the compiler were sure to unroll it: sums in an array that a counter indexes are in memory.
 macro_rules! for_columns {
     ($columns:ident, $f:ident $args:tt) => {
-        for_columns! { @each $columns, $f, $args, 0 2 4 6 8 10 }
+        for_columns! { @each $columns, $f, [], $args, 0 2 4 6 8 10 }
     };
-    (@each $columns:ident, $f:ident, $args:tt, $($c:literal)*) => {
+    ($columns:ident, $f:ident::<$($generic:ident),*> $args:tt) => {
+        for_columns! { @each $columns, $f, [$($generic),*], $args, 0 2 4 6 8 10 }
+    };
+    (@each $columns:ident, $f:ident, $generics:tt, $args:tt, $($c:literal)*) => {
         const { assert!($columns <= 2 * [$($c),*].len()) };
         $(
             if $c + 2 <= $columns {
-                for_columns!(@call $f, 2, $c, $args);
+                for_columns!(@call $f, 2, $generics, $c, $args);
             } else if $c < $columns {
-                for_columns!(@call $f, 1, $c, $args);
+                for_columns!(@call $f, 1, $generics, $c, $args);
             }
         )*
     };
-    (@call $f:ident, $n:literal, $c:literal, ($($arg:expr),*)) => {
-        $f::<$n>($c, $($arg),*)
+    (@call $f:ident, $n:literal, [$($generic:ident),*], $c:literal, ($($arg:expr),*)) => {
+        $f::<$n $(, $generic)*>($c, $($arg),*)
     };
 }
 
-pub(crate) mod by32;
 pub(crate) mod by256;
+pub(crate) mod by32;
 pub(crate) mod records;
 pub(crate) mod vectors;
 
@@ -92,6 +95,7 @@ pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: 
     let (width, records) = args.x.tile_records(tile);
     let mut acc = [[t.zero(); C]; R];
     let mut records: &[K::Record] = bytemuck::cast_slice(records);
+    #[allow(clippy::needless_range_loop, reason = "one index counts in several strips")]
     for b in 0..args.w.blocks() {
         let (now, later) = records.split_at(width);
         let Some(x) = now[token..].first_chunk::<C>() else { unreachable!("the tile has these tokens") };

@@ -56,6 +56,8 @@ pub(crate) trait Vectors: Copy {
     fn sar(self, a: Self::I, by: u32) -> Self::I;
     /// `a + b` of 32 bits.
     fn add32(self, a: Self::I, b: Self::I) -> Self::I;
+    /// `acc` plus the two products of i16 in each i32.
+    fn dot2(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 
     /// The nearest f32 of an i32.
     fn to_f32(self, a: Self::I) -> Self::F;
@@ -106,7 +108,12 @@ pub(crate) fn move_bit<T: Vectors>(t: T, v: T::I, from: u32, to: u32) -> T::I {
 
 /// As [`nibbles`] with 16 times bit `t` of `fifth` added to the codes of vector `t`.
 #[inline(always)]
-pub(crate) fn with_fifth_bits<T: Vectors>(t: T, vectors: &[Vector; 4], fifth: &Vector, part: usize) -> [T::I; 8] {
+pub(crate) fn with_fifth_bits<T: Vectors>(
+    t: T,
+    vectors: &[Vector; 4],
+    fifth: &Vector,
+    part: usize,
+) -> [T::I; 8] {
     let mut codes = nibbles(t, vectors, part);
     let fifth = t.load(fifth, part);
     for (i, code) in codes.iter_mut().enumerate() {

@@ -1,22 +1,25 @@
 //! Every kernel of every tier against the scalar code, bit for bit.
 
 mod lanes;
+mod matrix;
 mod ops;
 
-use crate::{Ops, avx2, avx512vnni, tiers};
+use cera_quant::kernels::TierKernels;
+
+use crate::{avx2, avx512vnni, tiers};
 
 /// A tier that this machine has.
 pub(crate) struct Tier {
     label: &'static str,
-    ops: Ops,
+    kernels: TierKernels,
 }
 
 /// The tiers of this machine. The others are named on standard error.
 #[allow(clippy::print_stderr, reason = "what was not tested must be seen")]
 pub(crate) fn available() -> Vec<Tier> {
     let all = [
-        (tiers::AVX2, Tier { label: "avx2", ops: avx2::OPS }),
-        (tiers::AVX512VNNI, Tier { label: "avx512vnni", ops: avx512vnni::OPS }),
+        (tiers::AVX2, Tier { label: "avx2", kernels: avx2::KERNELS }),
+        (tiers::AVX512VNNI, Tier { label: "avx512vnni", kernels: avx512vnni::KERNELS }),
     ];
     let here = all.into_iter().filter(|(features, tier)| {
         let here = tiers::tests::has_all(features);

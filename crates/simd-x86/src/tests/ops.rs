@@ -1,12 +1,12 @@
 //! The f32 operations of the tiers against the scalar ones.
 
+use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, PAGE_KEYS};
 use cera_quant::ops::{Activation, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs, RopePairs};
 use cera_quant::scalar;
 use cera_testkit::rng::Rng;
 
 use super::{Tier, available, difference};
-use crate::Ops;
 
 /// Every length of a tail, with and without whole registers before it.
 fn lengths() -> impl Iterator<Item = usize> {
@@ -46,7 +46,7 @@ fn norms_have_the_scalar_bits() {
         let expected = norm(&scalar::ops::rms_norm);
         check(&mut failures, &format!("{len}"), &expected, |tier| {
             // SAFETY: the tier is available.
-            norm(&|args| unsafe { (tier.ops.rms_norm)(args) })
+            norm(&|args| unsafe { (tier.kernels.ops.rms_norm)(args) })
         });
     }
     assert!(failures.is_empty(), "{failures:#?}");
@@ -65,7 +65,7 @@ fn sums_and_gates_have_the_scalar_bits() {
         let expected = add(&scalar::ops::add);
         check(&mut failures, &format!("add {len}"), &expected, |tier| {
             // SAFETY: the tier is available.
-            add(&|args| unsafe { (tier.ops.add)(args) })
+            add(&|args| unsafe { (tier.kernels.ops.add)(args) })
         });
         for activation in [Activation::Silu, Activation::GeluTanh] {
             let gated = |run: &dyn Fn(&mut GatedArgs<'_>)| {
@@ -76,7 +76,7 @@ fn sums_and_gates_have_the_scalar_bits() {
             let expected = gated(&scalar::ops::gated);
             check(&mut failures, &format!("{activation:?} {len}"), &expected, |tier| {
                 // SAFETY: the tier is available.
-                gated(&|args| unsafe { (tier.ops.gated)(args) })
+                gated(&|args| unsafe { (tier.kernels.ops.gated)(args) })
             });
         }
     }
@@ -99,7 +99,7 @@ fn rotations_have_the_scalar_bits() {
             let expected = rope(&scalar::ops::rope);
             check(&mut failures, &format!("{pairs:?} {p} of {head_dim}"), &expected, |tier| {
                 // SAFETY: the tier is available.
-                rope(&|args| unsafe { (tier.ops.rope)(args) })
+                rope(&|args| unsafe { (tier.kernels.ops.rope)(args) })
             });
         }
     }
@@ -164,7 +164,7 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
         let mut memory = fill::<T>(shape, &rows, T::scalar_append);
         for tier in available() {
             // SAFETY: the tier is available.
-            let got = fill::<T>(shape, &rows, |args| unsafe { T::append(&tier.ops)(args) });
+            let got = fill::<T>(shape, &rows, |args| unsafe { T::append(&tier.kernels.ops)(args) });
             if got != memory {
                 failures.push(format!("{} append {shape:?}", tier.label));
             }
@@ -208,7 +208,7 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
                 let case = format!("{queries} queries of {k_dim} and {v_dim}, {visible:?}");
                 check(failures, &case, &expected, |tier| {
                     // SAFETY: the tier is available.
-                    attend(&|args| unsafe { T::attention(&tier.ops)(args) })
+                    attend(&|args| unsafe { T::attention(&tier.kernels.ops)(args) })
                 });
             }
         }

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use cera_quant::Format;
 
+use super::records::{Record256, float, int};
 use super::vectors::Vectors;
 
 pub(crate) use iq4_xs::Iq4Xs;
@@ -60,6 +61,44 @@ pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
 
 /// The kernel of a format of 256 elements a block.
 pub(crate) struct By256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+
+/// The scale of the scales of a block, and the minima with theirs.
+#[derive(Clone, Copy)]
+pub(crate) struct Scales<I, F, const MINIMA: usize> {
+    d: F,
+    dmin: F,
+    minima: [I; MINIMA],
+}
+
+impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
+    #[inline(always)]
+    pub(crate) fn of<T, B, const SCALES: usize>(t: T, block: &B::Block, part: usize) -> Self
+    where
+        T: Vectors<I = I, F = F>,
+        B: Codes256<SCALES, MINIMA>,
+    {
+        let (minima, dmin) = B::minima(t, block, part);
+        Scales { d: B::d(t, block, part), dmin, minima }
+    }
+
+    /// The two links of the chains: adds a block, of which `sum` are the exact products of scales and codes, to `acc`.
+    #[inline(always)]
+    pub(crate) fn link<T: Vectors<I = I, F = F>>(&self, t: T, sum: I, x: &Record256, acc: F) -> F {
+        let scale = t.splat(float(x.scale));
+        let acc = t.fma(t.mul(self.d, scale), t.to_f32(sum), acc);
+        let pairs: &[_] = match MINIMA {
+            0 => return acc,
+            4 => &x.sums32,
+            8 => &x.sums16,
+            _ => unreachable!("minima are of 32 or of 16 elements"),
+        };
+        let mut sum = t.splat32(0);
+        for (&minima, &pair) in self.minima.iter().zip(pairs) {
+            sum = t.dot2(sum, minima, t.splat32(int(pair)));
+        }
+        t.fnma(t.mul(self.dmin, scale), t.to_f32(sum), acc)
+    }
+}
 
 /// Byte `i` of every i32, without a sign.
 #[inline(always)]

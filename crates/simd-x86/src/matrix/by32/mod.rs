@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use cera_quant::Format;
 
+use super::records::{Record32, float};
 use super::vectors::Vectors;
 
 pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
@@ -53,3 +54,28 @@ pub(crate) trait Codes32 {
 
 /// The kernel of a format of 32 elements a block.
 pub(crate) struct By32<B>(PhantomData<B>);
+
+/// The scales of a block, and the minima.
+#[derive(Clone, Copy)]
+pub(crate) struct Scales<F> {
+    scale: F,
+    minimum: Option<F>,
+}
+
+impl<F: Copy> Scales<F> {
+    #[inline(always)]
+    pub(crate) fn of<T: Vectors<F = F>, B: Codes32>(t: T, block: &B::Block, part: usize) -> Scales<F> {
+        Scales { scale: B::scale(t, block, part), minimum: B::minimum(t, block, part) }
+    }
+
+    /// One link of the chains: adds a block, of which `sum` are the exact products of the codes, to `acc`.
+    #[inline(always)]
+    pub(crate) fn link<T: Vectors<F = F>>(&self, t: T, sum: T::I, x: &Record32, acc: F) -> F {
+        let p = t.mul(self.scale, t.splat(float(x.scale)));
+        let acc = t.fma(p, t.to_f32(sum), acc);
+        match self.minimum {
+            None => acc,
+            Some(minimum) => t.fma(minimum, t.splat(float(x.scaled_sum)), acc),
+        }
+    }
+}
