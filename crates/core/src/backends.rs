@@ -8,7 +8,7 @@ use crate::tier::CpuTier;
 
 /// The tiers that have at least one kernel of their own. A tier that inherits everything is not listed, so that it is
 /// never claimed.
-const IMPLEMENTED: &[CpuTier] = &[CpuTier::Scalar];
+const IMPLEMENTED: &[CpuTier] = &[CpuTier::Scalar, CpuTier::Avx2, CpuTier::Avx512Vnni];
 
 /// The Cargo features that compile tiers in, and whether this build has them.
 const CARGO_FEATURES: &[(&str, bool)] = &[
@@ -36,12 +36,9 @@ pub(crate) const fn required_features(tier: CpuTier) -> &'static [&'static str] 
 pub(crate) fn kernels(tier: CpuTier) -> Option<TierKernels> {
     match tier {
         CpuTier::Scalar => Some(scalar::KERNELS),
-        CpuTier::Avx2
-        | CpuTier::Avx512Vnni
-        | CpuTier::Avx512Bf16
-        | CpuTier::Neon
-        | CpuTier::NeonDotprod
-        | CpuTier::NeonI8mm => None,
+        CpuTier::Avx2 => cera_simd_x86::AVX2,
+        CpuTier::Avx512Vnni => cera_simd_x86::AVX512VNNI,
+        CpuTier::Avx512Bf16 | CpuTier::Neon | CpuTier::NeonDotprod | CpuTier::NeonI8mm => None,
     }
 }
 

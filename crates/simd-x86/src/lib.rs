@@ -6,7 +6,7 @@
 #[macro_use]
 pub mod tiers;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 #[macro_use]
 mod kernels;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
@@ -14,9 +14,25 @@ mod kernels;
 mod matrix;
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-pub mod avx2;
+mod avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
-pub mod avx512vnni;
+mod avx512vnni;
+
+use cera_quant::kernels::TierKernels;
+
+/// The kernels of the tier `avx2`, on targets and in builds that have them.
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+pub const AVX2: Option<TierKernels> = Some(avx2::KERNELS);
+/// The kernels of the tier `avx2`, on targets and in builds that have them.
+#[cfg(not(all(target_arch = "x86_64", feature = "avx2")))]
+pub const AVX2: Option<TierKernels> = None;
+
+/// The kernels of the tier `avx512vnni`, on targets and in builds that have them.
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+pub const AVX512VNNI: Option<TierKernels> = Some(avx512vnni::KERNELS);
+/// The kernels of the tier `avx512vnni`, on targets and in builds that have them.
+#[cfg(not(all(target_arch = "x86_64", feature = "avx512")))]
+pub const AVX512VNNI: Option<TierKernels> = None;
 
 #[cfg(all(test, target_arch = "x86_64", feature = "avx512"))]
 mod tests;

@@ -11,7 +11,6 @@ use cera_quant::acts::{ActFormat, ActsRef, quantize_acts};
 use cera_quant::args::{GemmArgs, OutMat};
 use cera_quant::kernels::{MatrixFn, TierKernels};
 use cera_quant::pack::{PackedRef, pack_strip, strip_bytes};
-use cera_simd_x86::{avx2, avx512vnni};
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
 
@@ -91,11 +90,16 @@ pub(crate) fn tiers() -> Vec<Tier> {
     vec![
         Tier {
             label: "avx512vnni",
-            kernels: avx512vnni::KERNELS,
+            kernels: cera_simd_x86::AVX512VNNI.expect("compiled in"),
             peak: gmacs(16.0, 64.0, wide),
             tiles: &[4, 6, 8, 9, 10],
         },
-        Tier { label: "avx2", kernels: avx2::KERNELS, peak: gmacs(8.0, 32.0, narrow), tiles: &[2, 3, 4] },
+        Tier {
+            label: "avx2",
+            kernels: cera_simd_x86::AVX2.expect("compiled in"),
+            peak: gmacs(8.0, 32.0, narrow),
+            tiles: &[2, 3, 4],
+        },
     ]
 }
 

@@ -11,7 +11,7 @@ mod vectors;
 use cera_quant::kernels::TierKernels;
 
 /// The kernels of this tier's own.
-pub const KERNELS: TierKernels = TierKernels {
+pub(crate) const KERNELS: TierKernels = TierKernels {
     tile: matrix::TILE,
     gemm: matrix::gemm_of,
     gemv: matrix::gemv_of,

@@ -8,7 +8,7 @@ use super::lanes::Lanes;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
 use crate::matrix::by256::{By256, Codes256, Scales};
-use crate::matrix::records::{Record256, int};
+use crate::matrix::records::{Record256, Word, int};
 use crate::matrix::vectors::Vectors;
 
 impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
@@ -49,6 +49,13 @@ struct Group {
     scales: [I; 2],
 }
 
+/// Number `i` of numbers of 16 bits, two in a word.
+#[inline(always)]
+fn half(words: &[Word], i: usize) -> i32 {
+    let word = words[i / 2];
+    i32::from(i16::from_le_bytes([word[2 * (i % 2)], word[2 * (i % 2) + 1]]))
+}
+
 /// Adds a group with one scale to the sums of `N` tokens from token `first`. Their chains of dot products alternate,
 /// and start at `-offset * sum of the activation codes`.
 #[inline(always)]
@@ -56,7 +63,7 @@ fn add_whole<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256],
     let (x, sums) = (&x[first..first + N], &mut sums[first..first + N]);
     let mut products = [t.splat32(0); N];
     for i in 0..N {
-        products[i] = t.splat32(-w.offset * x[i].sum32(w.group));
+        products[i] = t.splat32(-w.offset * half(&x[i].sums32, w.group));
     }
     for v in 0..8 {
         for i in 0..N {
@@ -74,22 +81,22 @@ fn add_halves<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256]
     let (x, sums) = (&x[first..first + N], &mut sums[first..first + N]);
     let mut products = [[t.splat32(0); 2]; N];
     for i in 0..N {
-        for half in 0..2 {
-            products[i][half] = t.splat32(-w.offset * x[i].sum16(2 * w.group + half));
+        for piece in 0..2 {
+            products[i][piece] = t.splat32(-w.offset * half(&x[i].sums16, 2 * w.group + piece));
         }
     }
     for v in 0..4 {
         for i in 0..N {
             let x = &x[i].codes[w.group];
-            for half in 0..2 {
-                let v = 4 * half + v;
-                products[i][half] = t.dot4(products[i][half], w.codes[v], t.splat32(int(x[v])));
+            for piece in 0..2 {
+                let v = 4 * piece + v;
+                products[i][piece] = t.dot4(products[i][piece], w.codes[v], t.splat32(int(x[v])));
             }
         }
     }
     for i in 0..N {
-        for half in 0..2 {
-            sums[i] = t.add32(sums[i], t.mul32(products[i][half], w.scales[half]));
+        for piece in 0..2 {
+            sums[i] = t.add32(sums[i], t.mul32(products[i][piece], w.scales[piece]));
         }
     }
 }

@@ -5,31 +5,6 @@
 //! one chain; formats say how their codes and scales unpack ([`by32`], [`by256`]), and tiers how sums of products are
 //! formed.
 
-/// Calls `$f::<N, ...>(first column, ...)` for all columns below `$columns`, two at a time and a last odd one.
-///
-/// A loop would do, if the compiler were sure to unroll it: sums in an array that a counter indexes are in memory.
-macro_rules! for_columns {
-    ($columns:ident, $f:ident $args:tt) => {
-        for_columns! { @each $columns, $f, [], $args, 0 2 4 6 8 10 }
-    };
-    ($columns:ident, $f:ident::<$($generic:ident),*> $args:tt) => {
-        for_columns! { @each $columns, $f, [$($generic),*], $args, 0 2 4 6 8 10 }
-    };
-    (@each $columns:ident, $f:ident, $generics:tt, $args:tt, $($c:literal)*) => {
-        const { assert!($columns <= 2 * [$($c),*].len()) };
-        $(
-            if $c + 2 <= $columns {
-                for_columns!(@call $f, 2, $generics, $c, $args);
-            } else if $c < $columns {
-                for_columns!(@call $f, 1, $generics, $c, $args);
-            }
-        )*
-    };
-    (@call $f:ident, $n:literal, [$($generic:ident),*], $c:literal, ($($arg:expr),*)) => {
-        $f::<$n $(, $generic)*>($c, $($arg),*)
-    };
-}
-
 pub(crate) mod by256;
 pub(crate) mod by32;
 pub(crate) mod records;

@@ -49,25 +49,6 @@ const _: () = {
     assert!(offset_of!(Record256, codes) == offset_of!(Q8x256, codes));
 };
 
-impl Record256 {
-    /// The sum of the codes of sixteenth `i`.
-    #[inline(always)]
-    pub(crate) fn sum16(&self, i: usize) -> i32 {
-        i32::from(half(self.sums16[i / 2], i % 2))
-    }
-
-    /// The sum of the codes of group `g` of 32.
-    #[inline(always)]
-    pub(crate) fn sum32(&self, g: usize) -> i32 {
-        i32::from(half(self.sums32[g / 2], g % 2))
-    }
-}
-
-#[inline(always)]
-fn half(word: Word, i: usize) -> i16 {
-    i16::from_le_bytes([word[2 * i], word[2 * i + 1]])
-}
-
 #[inline(always)]
 pub(crate) fn int(word: Word) -> i32 {
     i32::from_le_bytes(word)
