@@ -60,6 +60,20 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs the command with its output held back, and shows that only if it failed.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        bail!("`{line}` failed ({})", output.status);
+    }
+    Ok(())
+}
+
 /// Runs the command and returns what it printed on standard output; standard error is inherited.
 ///
 /// # Errors

@@ -27,9 +27,11 @@ pub(super) fn provide() -> Result<()> {
         );
     }
     println!("installing {}", missing.join(" "));
-    proc::run(Command::new("dpkg").args(["--add-architecture", "arm64"]))?;
-    proc::run(apt().args(["update"]))?;
-    proc::run(apt().args(["install", "--yes", "--no-remove", "--no-install-recommends"]).args(&missing))?;
+    proc::run_quietly(Command::new("dpkg").args(["--add-architecture", "arm64"]))?;
+    proc::run_quietly(apt().args(["update"]))?;
+    proc::run_quietly(
+        apt().args(["install", "--yes", "--no-remove", "--no-install-recommends"]).args(&missing),
+    )?;
     let missing = missing_packages();
     if !missing.is_empty() {
         bail!("still missing after installation: {}", missing.join(" "));

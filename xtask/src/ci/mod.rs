@@ -35,6 +35,8 @@ enum Step {
     Clippy,
     /// The documentation, with warnings as errors.
     Doc,
+    /// The model checks of the thread pool.
+    Loom,
     /// The tests on every tier of this machine.
     Test,
     /// The tests on every tier of aarch64, emulated.
@@ -89,8 +91,9 @@ impl Step {
             Step::Fmt => FMT.iter().try_for_each(|args| proc::run(proc::cargo().args(*args))),
             Step::Packages => apt::provide(),
             Step::Model => model::fetch(&model::SMOLLM2, &model::cache_dir()?).map(drop),
-            Step::Clippy => proc::run(proc::cargo().args(CLIPPY)),
+            Step::Clippy => clippy(),
             Step::Doc => proc::run(proc::cargo().args(DOC).env("RUSTDOCFLAGS", "-D warnings")),
+            Step::Loom => return test::model_checks().map(Some),
             Step::Test => return tests(Arch::host()?).map(Some),
             Step::Aarch64 => return tests(Arch::Aarch64).map(Some),
         }?;
@@ -101,8 +104,17 @@ impl Step {
 /// The workspace, and the fuzz targets, which are one of their own.
 const FMT: [&[&str]; 2] =
     [&["fmt", "--all", "--check"], &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]];
-const CLIPPY: [&str; 7] = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+const CLIPPY: [&[&str]; 2] = [
+    &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    &["clippy", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--all-targets", "--", "-D", "warnings"],
+];
 const DOC: [&str; 4] = ["doc", "--quiet", "--workspace", "--no-deps"];
+
+fn clippy() -> Result<()> {
+    // One target folder for both, so that the dependencies are checked once.
+    let target = proc::target_dir();
+    CLIPPY.iter().try_for_each(|args| proc::run(proc::cargo().args(*args).env("CARGO_TARGET_DIR", &target)))
+}
 
 fn tests(arch: Arch) -> Result<Report> {
     test::execute(&Platform::new(arch)?, &Plan::default())
@@ -120,7 +132,9 @@ fn summarize(ended: &[Ended]) -> Result<()> {
         line += if end.fault.is_some() { "FAILED" } else { "ok" };
         if let Some(report) = &end.tests {
             totals += report.totals;
-            line += &format!("  {}, {}", report.tier_line(), report.totals);
+            let tiers =
+                if report.tiers_asked > 0 { format!("{}, ", report.tier_line()) } else { String::new() };
+            line += &format!("  {tiers}{}", report.totals);
         }
         println!("{line}");
     }

@@ -81,7 +81,11 @@ pub(super) fn doc_tests(platform: &Platform, selection: &[String]) -> Result<Out
     measure("doc tests", &mut cargo)
 }
 
-fn measure(name: &str, command: &mut Command) -> Result<Outcome> {
+/// Runs a command that prints results of the test harness, as [`run_binary`] does.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn measure(name: &str, command: &mut Command) -> Result<Outcome> {
     print!("  {name}: ");
     std::io::stdout().flush()?;
     let start = Instant::now();

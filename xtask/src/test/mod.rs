@@ -124,6 +124,20 @@ pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
+/// Runs the model checks of the thread pool: its unit tests under `cfg(loom)`, in a target folder of their own.
+pub(crate) fn model_checks() -> Result<Report> {
+    let mut cargo = proc::cargo();
+    cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", proc::target_dir().join("loom"));
+    cargo.args(["test", "--quiet", "--release", "--package", "cera-core", "--lib", "loom_tests"]);
+    let outcome = exec::measure("loom", &mut cargo)?;
+    let mut report = Report::default();
+    report.add("loom", &outcome);
+    if outcome.totals.passed == 0 {
+        report.failures.push("no model check ran".to_string());
+    }
+    Ok(report)
+}
+
 fn run_tier(
     platform: &Platform,
     plan: &Plan,
