@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::binaries::TestBinary;
 use super::platform::Platform;
-use super::{EMULATED_VAR, HITS_VAR, TIER_VAR};
+use super::{EMULATED_VAR, HITS_VAR, RUNNER_VAR, TIER_VAR};
 use crate::proc;
 
 /// Numbers of tests.
@@ -63,6 +63,7 @@ pub(crate) fn run_binary(
     proc::strip_cargo_run(&mut command);
     command.current_dir(&binary.package_dir).env("CARGO_MANIFEST_DIR", &binary.package_dir);
     command.env_remove(TIER_VAR).env_remove(HITS_VAR).env_remove(EMULATED_VAR);
+    command.env(RUNNER_VAR, platform.runner());
     if platform.is_emulated() {
         command.env(EMULATED_VAR, "1");
     }

@@ -27,6 +27,8 @@ pub(crate) const TIER_VAR: &str = "CERA_CPU_TIER";
 const HITS_VAR: &str = "CERA_HITS_DIR";
 /// The variable that tells tests that every computation costs a multiple.
 const EMULATED_VAR: &str = "CERA_TEST_EMULATED";
+/// The variable that tells tests how to start a program of ours: words to put before it.
+const RUNNER_VAR: &str = "CERA_TEST_RUNNER";
 /// The variable that tells tests where the SmolLM2 file is.
 const SMOLLM2_VAR: &str = "CERA_TEST_SMOLLM2";
 

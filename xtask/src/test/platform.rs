@@ -12,6 +12,8 @@ const AARCH64_TARGET: &str = "aarch64-unknown-linux-gnu";
 const AARCH64_GCC: &str = "aarch64-linux-gnu-gcc";
 const AARCH64_QEMU: &str = "qemu-aarch64";
 const AARCH64_ROOT: &str = "/usr/aarch64-linux-gnu";
+/// What starts an emulated program.
+const RUNNER: [&str; 3] = [AARCH64_QEMU, "-L", AARCH64_ROOT];
 /// The compiler of Debian's package `rustc-web`, whose standard library exists for foreign architectures.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_RUSTDOC: &str = "/usr/bin/rustdoc";
@@ -128,9 +130,15 @@ impl Platform {
         if !self.is_emulated() {
             return Command::new(program);
         }
-        let mut command = Command::new(AARCH64_QEMU);
-        command.args(["-L", AARCH64_ROOT]).arg(program).env("QEMU_CPU", qemu_cpu(tier));
+        let [emulator, options @ ..] = RUNNER;
+        let mut command = Command::new(emulator);
+        command.args(options).arg(program).env("QEMU_CPU", qemu_cpu(tier));
         command
+    }
+
+    /// The words that tests put before a program of ours that they start; none where it starts by itself.
+    pub(crate) fn runner(&self) -> String {
+        if self.is_emulated() { RUNNER.join(" ") } else { String::new() }
     }
 }
 
