@@ -85,3 +85,39 @@ macro_rules! matrix_kernels {
         }
     };
 }
+
+/// The quantizers of a tier.
+macro_rules! quantizers {
+    ($gate:ident, $lanes:ty) => {
+        $gate! {
+            fn q8x32(rows: &[f32], k: usize, out: &mut [u8]) {
+                // SAFETY: this function is called only where the machine has the features that it is compiled for.
+                acts::fill::<_, Record32, 32>(unsafe { <$lanes>::new() }, rows, k, out);
+            }
+
+            fn q8x256(rows: &[f32], k: usize, out: &mut [u8]) {
+                // SAFETY: this function is called only where the machine has the features that it is compiled for.
+                acts::fill::<_, Record256, 256>(unsafe { <$lanes>::new() }, rows, k, out);
+            }
+
+            fn bf16(rows: &[f32], k: usize, out: &mut [u8]) {
+                // SAFETY: this function is called only where the machine has the features that it is compiled for.
+                acts::fill_bf16(unsafe { <$lanes>::new() }, rows, k, out);
+            }
+
+            fn f32(rows: &[f32], k: usize, out: &mut [u8]) {
+                acts::fill_f32(rows, k, out);
+            }
+        }
+
+        /// The quantizer to an activation format.
+        pub(super) fn quantizer_of(format: ActFormat) -> Option<QuantizeFn> {
+            Some(match format {
+                ActFormat::F32 => f32,
+                ActFormat::Bf16 => bf16,
+                ActFormat::Q8x32 => q8x32,
+                ActFormat::Q8x256 => q8x256,
+            })
+        }
+    };
+}

@@ -10,6 +10,8 @@ pub mod tiers;
 #[macro_use]
 mod kernels;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+mod acts;
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 #[macro_use]
 mod matrix;
 

@@ -13,7 +13,7 @@ pub fn bf16_to_f32(bits: u16) -> f32 {
 ///
 /// With both factors at zero or at 2^-55 and above, no product of two bf16 and no sum of such products is subnormal.
 #[inline(always)]
-pub fn flush_bf16(bits: u16) -> u16 {
+pub const fn flush_bf16(bits: u16) -> u16 {
     if bits & 0x7fff < BF16_KEEP { bits & 0x8000 } else { bits }
 }
 

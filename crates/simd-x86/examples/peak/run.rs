@@ -135,6 +135,18 @@ pub(crate) fn time(
     seconds
 }
 
+/// Nanoseconds that a quantizer takes per element, of a column tile of the tier's width.
+fn quantize_time(kernels: &TierKernels, act: ActFormat) -> f64 {
+    let (n, k) = (kernels.tile, 2048);
+    let x: Vec<f32> = (0..n * k).map(|i| ((i * 7919 % 1013) as f32 - 506.0) / 200.0).collect();
+    let mut out = vec![0; act.bytes(n, k).expect("size")];
+    let quantize = (kernels.quantize)(act).expect("every tier has all quantizers");
+    // SAFETY: as in `tiers`.
+    let seconds = best(400, || unsafe { quantize(&x, k, &mut out) });
+    black_box(&out);
+    1e9 * seconds / (n * k) as f64
+}
+
 pub(crate) fn run(names: &[String]) {
     let formats: Vec<Format> = names.iter().filter_map(|name| Format::from_label(name)).collect();
     let all = if formats.is_empty() { Format::ALL.to_vec() } else { formats };
@@ -145,6 +157,11 @@ pub(crate) fn run(names: &[String]) {
             continue;
         }
         println!("{}: peak {:.0} GMAC/s", tier.label, tier.peak);
+        print!("quantize");
+        for act in ActFormat::ALL {
+            print!("  {} {:.3} ns/element", act.label(), quantize_time(&tier.kernels, act));
+        }
+        println!();
         for &format in &all {
             let (Some(gemm), Some(gemv)) = ((tier.kernels.gemm)(format), (tier.kernels.gemv)(format)) else {
                 continue;

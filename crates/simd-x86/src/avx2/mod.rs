@@ -1,5 +1,6 @@
 //! The kernels of the tier `avx2`.
 
+mod acts;
 mod by256;
 mod by32;
 pub(crate) mod lanes;
@@ -15,6 +16,6 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     tile: matrix::TILE,
     gemm: matrix::gemm_of,
     gemv: matrix::gemv_of,
-    quantize: |_| None,
+    quantize: acts::quantizer_of,
     ops: ops::OPS,
 };

@@ -25,6 +25,7 @@ macro_rules! for_columns {
     };
 }
 
+mod acts;
 mod by256;
 mod by32;
 pub(crate) mod lanes;
@@ -39,6 +40,6 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     tile: matrix::TILE,
     gemm: matrix::gemm_of,
     gemv: matrix::gemv_of,
-    quantize: |_| None,
+    quantize: acts::quantizer_of,
     ops: ops::OPS,
 };

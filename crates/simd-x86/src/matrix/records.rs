@@ -24,7 +24,7 @@ pub(crate) struct Record32 {
 #[repr(C)]
 pub(crate) struct Record256 {
     pub(crate) scale: Word,
-    zeros: [Word; 3],
+    pub(crate) zeros: [Word; 3],
     /// Two sums in a word.
     pub(crate) sums16: [Word; 8],
     /// Two sums in a word.

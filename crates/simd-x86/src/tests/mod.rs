@@ -1,5 +1,6 @@
 //! Every kernel of every tier against the scalar code, bit for bit.
 
+mod acts;
 mod lanes;
 mod matrix;
 mod ops;
