@@ -5,7 +5,9 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use cera_core::graph::{AttentionInfo, Graph, GraphBuilder, RopeInfo};
-use cera_core::{Error, KernelTable, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep, Want};
+use cera_core::{
+    CancelToken, Error, KernelTable, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep, Want,
+};
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::kv::{KvShape, KvType};
 use cera_quant::ops::RopePairs;
@@ -100,6 +102,21 @@ fn wrong_steps_are_refused_and_change_nothing() {
     let after = run(&program, &mut state, &[3, 4]);
     assert_eq!(logits(&program, &[1, 2, 3, 4]), [before, after].concat());
     assert_eq!(step(&mut state, &[]), Ok(()), "no tokens, nothing to do");
+}
+
+#[test]
+fn a_cancelled_step_changes_nothing() {
+    let program = program_of(graph(None, None, RopePairs::Half));
+    let mut state = program.new_state(KvType::F32, 4);
+    let before = run(&program, &mut state, &[1, 2]);
+    let (token, want) = (CancelToken::new(), Want::All);
+    token.clone().cancel();
+    let result =
+        program.step_cancellable(&mut [SeqStep { state: &mut state, tokens: &[5, 6], want }], &token);
+    assert_eq!((result, state.len()), (Err(Error::Cancelled), 2));
+    let step = &mut [SeqStep { state: &mut state, tokens: &[3, 4], want }];
+    let after = program.step_cancellable(step, &CancelToken::new()).unwrap();
+    assert_eq!(logits(&program, &[1, 2, 3, 4]), [&before, after.data()].concat());
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -580,6 +582,61 @@ fn chunks_see_the_default_float_mode_whatever_the_caller_has_set() {
     assert!(mode::is_default());
 }
 
+/// The system's allocator, and how often the calling thread has used it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: all of it is the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn a_dispatch_allocates_nothing() {
+    for spin in SPINS {
+        let (pool, token) = (Pool::with_spin(2, spin).unwrap(), CancelToken::new());
+        let (begun, worker_1) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(400)));
+        let phases = Script {
+            counts: vec![2, 1, 0, 2],
+            chunk: |_, _, worker| {
+                // Both workers take part in every phase of two chunks.
+                let all = begun.fetch_add(1, Ordering::Relaxed);
+                let pair = if all % 5 < 2 { 2 } else { 5 };
+                wait_until(|| all % 5 == 2 || begun.load(Ordering::Relaxed) >= all / 5 * 5 + pair);
+                if worker == 1 {
+                    worker_1.lock().unwrap().push(ALLOCATIONS.get());
+                }
+            },
+        };
+        // The first dispatch may prepare what the system wants for each thread and lock.
+        pool.run(&phases, 0..4, Some(&token)).unwrap();
+        worker_1.lock().unwrap().clear();
+        let before = ALLOCATIONS.get();
+        for _ in 0..100 {
+            pool.run(&phases, 0..4, Some(&token)).unwrap();
+        }
+        assert_eq!(ALLOCATIONS.get(), before);
+        let worker_1 = worker_1.into_inner().unwrap();
+        assert!(worker_1.len() >= 200 && worker_1.iter().all(|n| *n == worker_1[0]), "{worker_1:?}");
+    }
+    assert_ne!(ALLOCATIONS.get(), 0);
+}
+
 /// Prints what phases cost: the least time of a phase of a dispatch in which worker 1 took at least two fifths of the
 /// chunks, over the time of one worker for its share of them. `cargo test --release -p cera-core --lib -- --ignored
 /// --nocapture measure_phases`.
@@ -598,7 +655,7 @@ fn measure_phases() {
         };
         let least = |pool: &Pool, needed: usize| {
             let mut times = Vec::new();
-            for _ in 0..1_000 {
+            for _ in 0..300 {
                 helped.store(0, Ordering::Relaxed);
                 let start = std::time::Instant::now();
                 pool.run(&phases, 0..100, None).unwrap();
