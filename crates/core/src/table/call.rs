@@ -29,8 +29,7 @@ macro_rules! op {
         $(#[$doc])*
         pub(crate) fn $name(&self, args: &mut $args<'_>) {
             self.hit(KernelOp::F32($op));
-            // SAFETY: a table exists only for a tier that the machine runs.
-            unsafe { (self.table.ops.$name)(args) }
+            self.table.$name(args);
         }
     };
 }
@@ -40,14 +39,12 @@ macro_rules! kv_kernels {
         impl KvKernels for $elem {
             fn attention(kernels: &Kernels<'_>, args: &mut AttentionArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($attention_op));
-                // SAFETY: a table exists only for a tier that the machine runs.
-                unsafe { (kernels.table.ops.$attention)(args) }
+                kernels.table.$attention(args);
             }
 
             fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($append_op));
-                // SAFETY: a table exists only for a tier that the machine runs.
-                unsafe { (kernels.table.ops.$append)(args) }
+                kernels.table.$append(args);
             }
         }
     };

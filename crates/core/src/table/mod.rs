@@ -14,6 +14,7 @@ use crate::tier::{CpuTier, TierChoice};
 
 mod call;
 mod id;
+mod ops;
 
 pub(crate) use call::{Kernels, KvKernels};
 pub(crate) use id::{F32_OPS, SLOTS};

@@ -1,0 +1,38 @@
+//! The f32 operations of a table.
+
+use cera_quant::kv::AppendArgs;
+use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+
+use super::KernelTable;
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $name:ident: $args:ty;)*) => {
+        /// The f32 operations. Each panics if the lengths in its arguments do not fit together.
+        impl KernelTable {$(
+            $(#[$doc])*
+            pub fn $name(&self, args: &mut $args) {
+                // SAFETY: a table exists only for a tier that the machine runs.
+                unsafe { (self.ops.$name)(args) }
+            }
+        )*}
+    };
+}
+
+ops! {
+    /// RMS normalisation: [`cera_quant::ops::rms_norm`].
+    rms_norm: RmsNormArgs<'_>;
+    /// Element-wise addition: [`cera_quant::ops::add`].
+    add: AddArgs<'_>;
+    /// Activation times factor: [`cera_quant::ops::gated`].
+    gated: GatedArgs<'_>;
+    /// Rotary position embedding: [`cera_quant::ops::rope`].
+    rope: RopeArgs<'_>;
+    /// Attention over an f32 cache: [`cera_quant::ops::attention`].
+    attention_f32: AttentionArgs<'_, f32>;
+    /// Attention over an f16 cache: [`cera_quant::ops::attention`].
+    attention_f16: AttentionArgs<'_, u16>;
+    /// Writing to an f32 cache: [`cera_quant::kv::append`].
+    append_f32: AppendArgs<'_, f32>;
+    /// Writing to an f16 cache: [`cera_quant::kv::append`].
+    append_f16: AppendArgs<'_, u16>;
+}
