@@ -157,7 +157,7 @@ pub(crate) fn missing_packages() -> Vec<&'static str> {
     if !active_rustc_has_std() {
         let recent = debian_rustc_is_recent();
         if !recent {
-            missing.extend(["rustc-web", "cargo-web"]);
+            missing.push("rustc-web");
         }
         if !recent || !has_std(DEBIAN_RUSTC) {
             missing.push("libstd-rust-web-dev:arm64");
