@@ -143,7 +143,8 @@ pub(crate) trait Cached: Copy + Default {
 
 impl Cached for f32 {
     fn append(table: &KernelTable, args: &mut AppendArgs<'_, f32>) {
-        table.append_f32(args);
+        // SAFETY: the bench is one thread and holds no slice of the pages.
+        unsafe { table.append_f32(args) };
     }
 
     fn attention(table: &KernelTable, args: &mut AttentionArgs<'_, f32>) {
@@ -153,7 +154,8 @@ impl Cached for f32 {
 
 impl Cached for u16 {
     fn append(table: &KernelTable, args: &mut AppendArgs<'_, u16>) {
-        table.append_f16(args);
+        // SAFETY: the bench is one thread and holds no slice of the pages.
+        unsafe { table.append_f16(args) };
     }
 
     fn attention(table: &KernelTable, args: &mut AttentionArgs<'_, u16>) {

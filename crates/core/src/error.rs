@@ -49,6 +49,14 @@ pub enum Error {
         /// Rows of the embedding.
         vocabulary: usize,
     },
+    /// A wanted logit is infinite or not a number.
+    #[error("the logit of token {token} at position {position} is not finite")]
+    NonFinite {
+        /// The position in the sequence.
+        position: usize,
+        /// The token.
+        token: usize,
+    },
     /// A state or snapshot belongs to another model or KV type.
     #[error("the state belongs to another model or another KV type")]
     StateMismatch,

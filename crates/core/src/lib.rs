@@ -25,7 +25,7 @@ pub use counters::KernelHits;
 pub use error::Error;
 pub use exec::{Logits, Program, ProgramOptions, SeqStep, Tap, Want};
 pub use features::{CpuFeature, CpuFeatures};
-pub use pool::CancelToken;
+pub use pool::{CancelToken, DefaultMode};
 pub use report::TiersReport;
 pub use runtime::{Runtime, RuntimeError};
 pub use settings::Settings;

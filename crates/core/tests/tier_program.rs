@@ -169,6 +169,21 @@ fn taps_see_every_pass() {
 }
 
 #[test]
+fn a_step_inside_of_a_step_is_an_error() {
+    let program = program_of(graph(None, None, RopePairs::Half));
+    let x = program.graph().find("x").unwrap();
+    let (mut state, mut other) = (program.new_state(KvType::F32, 9), program.new_state(KvType::F32, 9));
+    let mut inner = Vec::new();
+    let mut tap = |_, _: &[f32]| {
+        let steps = &mut [SeqStep { state: &mut other, tokens: &[1], want: Want::Last }];
+        inner.push(program.step(steps).map(drop));
+    };
+    let steps = &mut [SeqStep { state: &mut state, tokens: &[1, 2], want: Want::Last }];
+    program.step_with_taps(steps, &[x], &mut tap).unwrap();
+    assert_eq!(inner, [Err(Error::Nested)]);
+}
+
+#[test]
 fn the_table_multiplies_and_refuses_what_does_not_fit() {
     let table = KernelTable::scalar();
     let (m, k, n) = (19, 64, 3);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use cera_core::graph::MatrixInfo;
 use cera_core::{
-    ByteSource, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep,
-    pack_all,
+    ByteSource, DefaultMode, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime,
+    SeqState, SeqStep, pack_all,
 };
 use cera_quant::kv::KvType;
 
@@ -113,6 +113,7 @@ impl Model {
         progress: &mut dyn FnMut(LoadProgress<'_>),
     ) -> Result<Model, ModelError> {
         let start = Instant::now();
+        let _mode = DefaultMode::enter();
         let file = Arc::new(GgufSet::open(path, options.load)?);
         let Blueprint { graph, context_length } = arch::build(&file)?;
         let opened = Instant::now();

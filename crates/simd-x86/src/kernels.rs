@@ -33,8 +33,9 @@ macro_rules! f32_ops {
     (@stamp $gate:ident, $lanes:ty; $($name:ident($args:ty) = $generic:path;)*) => {
         $gate! {
             $(fn $name(args: &mut $args) {
-                // SAFETY: this function is called only where the machine has the features that it is compiled for.
-                $generic(unsafe { <$lanes>::new() }, args);
+                // SAFETY: this function is called only where the machine has the features that it is compiled for,
+                // and its caller makes the promises that the generic one asks for.
+                unsafe { $generic(<$lanes>::new(), args) };
             })*
         }
 

@@ -15,7 +15,7 @@ use self::pass::Pass;
 use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::plan::Plan;
-use crate::pool::{CancelToken, panic_message};
+use crate::pool::{CancelToken, Session, panic_message};
 use crate::runtime::Runtime;
 use crate::state::{SeqState, StateSpec};
 use crate::weights::Matrix;
@@ -94,7 +94,7 @@ impl Logits {
 /// How a program is planned and run. None of it changes a bit of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramOptions {
-    /// Tokens of a pass at most.
+    /// Tokens of a pass at most; more than 4096 count as 4096.
     pub chunk: usize,
     /// Whether ops are fused where a fused form exists.
     pub fuse: bool,
@@ -105,6 +105,9 @@ impl Default for ProgramOptions {
         ProgramOptions { chunk: 512, fuse: true }
     }
 }
+
+/// The most tokens of a pass: the chunks of a phase of attention are tokens times heads.
+const MAX_CHUNK: usize = 4096;
 
 /// Receives the rows of a dumped value: its id and the rows of one pass.
 pub type Tap<'a> = &'a mut dyn FnMut(ValueId, &[f32]);
@@ -149,7 +152,7 @@ impl Program {
         }
         let plan = Plan::new(&graph, options.fuse);
         let state = Arc::new(graph.state.clone());
-        let options = ProgramOptions { chunk: options.chunk.max(1), ..options };
+        let options = ProgramOptions { chunk: options.chunk.clamp(1, MAX_CHUNK), ..options };
         Ok(Program { graph, plan, state, weights, runtime, options, workspace: Mutex::new(None) })
     }
 
@@ -181,8 +184,9 @@ impl Program {
     /// Adds tokens to sequences and gives the wanted logits. Every sequence gets the bits that it gets alone.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::ContextFull`] or [`Error::StateMismatch`]; no state changes then, nor after
-    /// [`Error::Panic`].
+    /// [`Error::Token`], [`Error::ContextFull`] or [`Error::StateMismatch`], before anything is computed;
+    /// [`Error::NonFinite`] if a wanted logit is not finite; [`Error::Nested`] if called from inside of a step. In all
+    /// cases, and after [`Error::Panic`], no state has changed.
     pub fn step(&self, steps: &mut [SeqStep<'_>]) -> Result<Logits, Error> {
         self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: None })
     }
@@ -210,13 +214,14 @@ impl Program {
 
     fn run(&self, steps: &mut [SeqStep<'_>], mut extras: Extras<'_>) -> Result<Logits, Error> {
         self.check(steps)?;
+        let session = self.runtime.pool.enter()?;
         let lens: Vec<usize> = steps.iter().map(|step| step.tokens.len()).collect();
         let held: Vec<usize> = steps.iter().map(|step| step.state.len()).collect();
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let mut data = Vec::new();
         for runs in batch::passes(&lens, self.options.chunk) {
             let done = catch_unwind(AssertUnwindSafe(|| {
-                self.pass(&runs, steps, &mut workspace, &mut extras, &mut data)
+                self.pass(&session, &runs, (steps, &mut workspace), &mut extras, &mut data)
             }));
             if let Err(error) = done.unwrap_or_else(|payload| Err(Error::Panic(panic_message(&*payload)))) {
                 for (step, &len) in steps.iter_mut().zip(&held) {
@@ -252,9 +257,9 @@ impl Program {
     /// Runs one pass, advances the states and appends the logits to `data`.
     fn pass(
         &self,
+        session: &Session<'_>,
         runs: &[Run],
-        steps: &mut [SeqStep<'_>],
-        workspace: &mut Option<Memory>,
+        (steps, workspace): (&mut [SeqStep<'_>], &mut Option<Memory>),
         extras: &mut Extras<'_>,
         data: &mut Vec<f32>,
     ) -> Result<(), Error> {
@@ -266,16 +271,22 @@ impl Program {
         };
         let pass = Pass::new(self, &batch, memory);
         if values.is_empty() {
-            self.runtime.pool.run(&pass, 0..self.plan.phases.len(), *cancel)?;
+            session.run(&pass, 0..self.plan.phases.len(), *cancel)?;
         } else {
             for phase in 0..self.plan.phases.len() {
-                self.runtime.pool.run(&pass, phase..phase + 1, *cancel)?;
+                session.run(&pass, phase..phase + 1, *cancel)?;
                 for &value in values.iter().filter(|v| self.plan.defined_in[v.0] == phase) {
                     tap(value, pass.value(value));
                 }
             }
         }
-        data.extend_from_slice(pass.value(self.graph.logits));
+        let logits = pass.value(self.graph.logits);
+        if let Some(at) = logits.iter().position(|x| !x.is_finite()) {
+            let vocabulary = self.graph.vocabulary();
+            let position = batch.positions[batch.outputs[at / vocabulary]];
+            return Err(Error::NonFinite { position, token: at % vocabulary });
+        }
+        data.extend_from_slice(logits);
         for run in runs {
             steps[run.step].state.advance(run.tokens.len());
         }

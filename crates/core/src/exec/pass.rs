@@ -198,7 +198,9 @@ impl<'a> Pass<'a> {
         let (pages, _) = unsafe { self.batch.pages::<T>(token, state, self.graph().state.layers[state.0]) };
         // SAFETY: as in `local`.
         let (k, v) = unsafe { (self.read(k, token..token + 1), self.read(v, token..token + 1)) };
-        T::append(kernels, &mut AppendArgs { pages, position: self.batch.positions[token], k, v });
+        let args = &mut AppendArgs { pages, position: self.batch.positions[token], k, v };
+        // SAFETY: a position is appended by the one chunk that has its token (chunks), and no phase reads and appends.
+        unsafe { T::append(kernels, args) };
     }
 
     /// Attention of one token with the queries of one KV head.

@@ -130,7 +130,9 @@ impl GraphBuilder {
     ) -> Result<ValueId, Error> {
         let LayerState::Kv(shape) = self.state.layers[info.state.0];
         let (rows, width) = self.shape(q);
-        self.expect_tokens(name, rows)?;
+        for operand in [q, k, v] {
+            self.expect_tokens(name, self.shape(operand).0)?;
+        }
         self.expect(name, "elements of keys", shape.heads * shape.k_dim, self.shape(k).1)?;
         self.expect(name, "elements of values", shape.heads * shape.v_dim, self.shape(v).1)?;
         let group = (shape.heads * shape.k_dim).max(1);

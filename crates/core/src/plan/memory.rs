@@ -105,10 +105,11 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
                 lifetimes.last_use[v.0] > p || ops[i + 1..].iter().any(|op| op.inputs(acts).any(|w| w == v))
             };
             let dies = |v: ValueId| lifetimes.defined[v.0] < p && !read_later(v);
+            // An operand that the op reads besides must stay as it is.
             let operands = match *op {
                 Local::Rope { x, .. } => [Some(x), None],
-                Local::Gated { gate, .. } => [Some(gate), None],
-                Local::Add { a, b, .. } => [Some(a), Some(b)],
+                Local::Gated { gate, up, .. } if gate != up => [Some(gate), None],
+                Local::Add { a, b, .. } if a != b => [Some(a), Some(b)],
                 _ => continue,
             };
             if let (Some(operand), Some(out)) = (operands.into_iter().flatten().find(|&v| dies(v)), op.out())

@@ -161,6 +161,23 @@ fn buffers_in_one_slot_are_never_needed_in_one_phase() {
 }
 
 #[test]
+fn an_operand_that_is_read_twice_keeps_its_memory() {
+    let mut g = GraphBuilder::new();
+    let table = g.matrix("table", Format::F32, 10, 32);
+    let x = g.embed("x", table);
+    let square = g.matrix("square", Format::F32, 32, 32);
+    let y = g.linear("y", x, square, None).unwrap();
+    let doubled = g.add("doubled", y, y).unwrap();
+    let squared = g.gated("squared", (doubled, doubled), Activation::Silu).unwrap();
+    let rows = g.select_outputs("rows", squared).unwrap();
+    let graph = g.finish(rows).unwrap();
+    let plan = Plan::new(&graph, false);
+    let place = |name: &str| plan.values[value(&graph, name)];
+    assert_ne!(place("doubled").slot, place("y").slot);
+    assert_ne!(place("squared").slot, place("doubled").slot);
+}
+
+#[test]
 fn memory_is_shared() {
     let graph = layer([Format::Q8_0; 3]);
     let plan = Plan::new(&graph, true);

@@ -1,21 +1,26 @@
 //! The floating-point mode that the numbers are defined in: round to nearest even, no flush to zero, no traps.
 
-/// Holds the calling thread in the default mode; dropping it brings back the mode that was found.
+use std::marker::PhantomData;
+
+/// Holds the calling thread in the default mode; dropping it, on the same thread, brings back the mode that was found.
 #[derive(Debug)]
-pub(super) struct DefaultMode {
+pub struct DefaultMode {
     /// The register as it was found, if it had to be changed.
     found: Option<arch::Register>,
+    /// The mode is a thread's: the value stays on it.
+    _thread: PhantomData<*const ()>,
 }
 
 impl DefaultMode {
     /// Sets the default mode if the thread is in another one.
-    pub(super) fn enter() -> DefaultMode {
+    #[must_use = "dropping it at once brings the old mode back"]
+    pub fn enter() -> DefaultMode {
         let now = arch::read();
         if now & arch::CONTROL == arch::DEFAULT {
-            return DefaultMode { found: None };
+            return DefaultMode { found: None, _thread: PhantomData };
         }
         arch::write(arch::DEFAULT);
-        DefaultMode { found: Some(now) }
+        DefaultMode { found: Some(now), _thread: PhantomData }
     }
 
     /// Sets the default mode of a thread that has no other one to come back to.

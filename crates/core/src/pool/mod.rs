@@ -51,7 +51,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 pub use self::cancel::CancelToken;
-use self::float_mode::DefaultMode;
+pub use self::float_mode::DefaultMode;
 use self::shared::Shared;
 pub(crate) use self::shared::panic_message;
 use self::sync::{Arc, INSIDE, thread};
@@ -120,14 +120,43 @@ impl Pool {
         self.shared.width()
     }
 
+    /// Makes the calling thread one that runs phases, in the default floating-point mode, until the session is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Nested`] if it is one already: called from inside of a chunk or a session, of this pool or another.
+    pub(crate) fn enter(&self) -> Result<Session<'_>, Error> {
+        Ok(Session { pool: self, _inside: Inside::enter()?, _mode: DefaultMode::enter() })
+    }
+}
+
+#[cfg(test)]
+impl Pool {
+    /// A session of one dispatch.
+    fn run(
+        &self,
+        phases: &dyn Phases,
+        range: Range<usize>,
+        cancel: Option<&CancelToken>,
+    ) -> Result<(), Error> {
+        self.enter()?.run(phases, range, cancel)
+    }
+}
+
+/// A thread's time as worker 0.
+pub(crate) struct Session<'a> {
+    pool: &'a Pool,
+    _inside: Inside,
+    _mode: DefaultMode,
+}
+
+impl Session<'_> {
     /// Runs the phases of `range`. Calls from several threads run one after the other, in the order of their arrival.
     /// Allocates nothing. Every chunk runs in the default floating-point mode.
     ///
     /// # Errors
     /// In all cases no chunk runs any more, phases may be incomplete, and the pool can be used again.
     /// - [`Error::Panic`] if a chunk panicked;
-    /// - [`Error::Cancelled`] if chunks were left out because `cancel` asked for it;
-    /// - [`Error::Nested`] if called from inside of a chunk, of this pool or another.
+    /// - [`Error::Cancelled`] if chunks were left out because `cancel` asked for it.
     pub(crate) fn run(
         &self,
         phases: &dyn Phases,
@@ -135,11 +164,9 @@ impl Pool {
         cancel: Option<&CancelToken>,
     ) -> Result<(), Error> {
         debug_assert!(range.end <= phases.len());
-        let _inside = Inside::enter()?;
-        let _turn = self.turns.take();
-        let _mode = DefaultMode::enter();
+        let _turn = self.pool.turns.take();
         // SAFETY: only the holder of the turn comes here.
-        unsafe { self.shared.dispatch(phases, range, cancel) }
+        unsafe { self.pool.shared.dispatch(phases, range, cancel) }
     }
 }
 

@@ -21,7 +21,10 @@ pub(crate) trait KvKernels: KvElem {
     /// Runs the attention of this element type.
     fn attention(kernels: &Kernels<'_>, args: &mut AttentionArgs<'_, Self>);
     /// Runs the append of this element type.
-    fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>);
+    ///
+    /// # Safety
+    /// As [`cera_quant::kv::append`].
+    unsafe fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>);
 }
 
 macro_rules! op {
@@ -42,9 +45,10 @@ macro_rules! kv_kernels {
                 kernels.table.$attention(args);
             }
 
-            fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>) {
+            unsafe fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($append_op));
-                kernels.table.$append(args);
+                // SAFETY: the caller's promise.
+                unsafe { kernels.table.$append(args) };
             }
         }
     };

@@ -10,6 +10,7 @@ use cera_quant::scalar;
 use cera_quant::{Format, QuantError};
 
 use crate::backends;
+use crate::pool::DefaultMode;
 use crate::tier::{CpuTier, TierChoice};
 
 mod call;
@@ -149,6 +150,7 @@ impl KernelTable {
             return Ok(());
         }
         let (tile, row) = (self.column_tile(n), expected / n);
+        let _mode = DefaultMode::enter();
         for (x, out) in x.chunks(tile * k).zip(out.chunks_mut(tile * row)) {
             // SAFETY: a table exists only for a tier that the machine runs; the lengths were checked above.
             unsafe { (self.quantize[format.index()].run)(x, k, out) }
@@ -180,6 +182,7 @@ impl KernelTable {
         let view = unsafe { OutMat::from_raw(ptr, n, m, m) };
         let args = GemmArgs { w, x, strips: 0..w.strips(), tiles: 0..x.tiles(), out: view };
         args.check()?;
+        let _mode = DefaultMode::enter();
         // SAFETY: a table exists only for a tier that the machine runs; `check` accepted the arguments.
         unsafe { (self.matrix(w.format(), n).run)(&args) };
         // SAFETY: the kernel wrote every row of every strip for every token of every tile: all elements.

@@ -31,8 +31,25 @@ ops! {
     attention_f32: AttentionArgs<'_, f32>;
     /// Attention over an f16 cache: [`cera_quant::ops::attention`].
     attention_f16: AttentionArgs<'_, u16>;
+}
+
+/// Writing to the cache.
+impl KernelTable {
     /// Writing to an f32 cache: [`cera_quant::kv::append`].
-    append_f32: AppendArgs<'_, f32>;
+    ///
+    /// # Safety
+    /// As [`cera_quant::kv::append`].
+    pub unsafe fn append_f32(&self, args: &mut AppendArgs<'_, f32>) {
+        // SAFETY: a table exists only for a tier that the machine runs; the caller promises the rest.
+        unsafe { (self.ops.append_f32)(args) }
+    }
+
     /// Writing to an f16 cache: [`cera_quant::kv::append`].
-    append_f16: AppendArgs<'_, u16>;
+    ///
+    /// # Safety
+    /// As [`cera_quant::kv::append`].
+    pub unsafe fn append_f16(&self, args: &mut AppendArgs<'_, u16>) {
+        // SAFETY: as for `append_f32`.
+        unsafe { (self.ops.append_f16)(args) }
+    }
 }

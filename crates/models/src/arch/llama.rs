@@ -57,6 +57,10 @@ impl Params {
         if meta.u32_or("{arch}.expert_count", 0)? > 0 {
             return Err(source.unsupported("a mixture of experts (expert_count)"));
         }
+        let eps = meta.f32("{arch}.attention.layer_norm_rms_epsilon")?;
+        let scale = meta.f32_or("{arch}.attention.scale", 1.0 / (k_dim as f32).sqrt())?;
+        source.expect_positive("attention.layer_norm_rms_epsilon", eps)?;
+        source.expect_positive("attention.scale", scale)?;
         Ok(Params {
             layers,
             hidden,
@@ -66,8 +70,8 @@ impl Params {
             k_dim,
             v_dim,
             rope_dim,
-            eps: meta.f32("{arch}.attention.layer_norm_rms_epsilon")?,
-            scale: meta.f32_or("{arch}.attention.scale", 1.0 / (k_dim as f32).sqrt())?,
+            eps,
+            scale,
         })
     }
 }
@@ -82,13 +86,13 @@ pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     })
 }
 
-struct Llama<'a> {
-    source: &'a Source<'a>,
+struct Llama<'a, 'f> {
+    source: &'a Source<'f>,
     params: &'a Params,
     g: GraphBuilder,
 }
 
-impl Llama<'_> {
+impl Llama<'_, '_> {
     fn graph(mut self) -> Result<Graph, ModelError> {
         let p = self.params;
         let vocabulary = self.source.rows("token_embd.weight")?;

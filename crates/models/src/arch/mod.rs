@@ -8,7 +8,7 @@ use cera_core::graph::Graph;
 
 use self::source::Source;
 use crate::ModelError;
-use crate::gguf::GgufSet;
+use crate::gguf::{GgufSet, shown};
 
 /// A model as its architecture describes it.
 pub(crate) struct Blueprint {
@@ -30,10 +30,15 @@ pub(crate) fn build(file: &GgufSet) -> Result<Blueprint, ModelError> {
     }
     let found = file.meta().arch()?;
     match ARCHITECTURES.iter().find(|(name, _)| *name == found) {
-        Some((_, build)) => build(&Source::new(file)),
+        Some((_, build)) => {
+            let source = Source::new(file);
+            let blueprint = build(&source)?;
+            source.expect_all_used()?;
+            Ok(blueprint)
+        }
         None => Err(ModelError::Architecture {
             file: file.name().to_owned(),
-            found: found.escape_debug().to_string(),
+            found: shown(found).to_string(),
             supported: ARCHITECTURES.map(|(name, _)| name).join(", "),
         }),
     }

@@ -1,20 +1,27 @@
 //! Weights by name, with their shapes checked.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+
 use cera_core::graph::{GraphBuilder, MatrixId, VectorId};
 use cera_quant::Format;
 use cera_quant::blocks::dequantize_row;
 
 use crate::ModelError;
-use crate::gguf::{GgufSet, Meta, TensorInfo};
+use crate::gguf::{GgufSet, Meta, TensorInfo, shown};
 
-/// A model file as architectures read it.
+/// A tensor of old files that repeats what the metadata says of the rotary embedding.
+const INERT: &str = "attn_rot_embd";
+
+/// A model file as architectures read it. It remembers which tensors were asked for.
 pub(super) struct Source<'a> {
     file: &'a GgufSet,
+    used: RefCell<HashSet<&'a str>>,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(file: &'a GgufSet) -> Source<'a> {
-        Source { file }
+        Source { file, used: RefCell::default() }
     }
 
     /// The hyper-parameters.
@@ -87,8 +94,27 @@ impl<'a> Source<'a> {
         ModelError::Unsupported { file: self.file.name().to_owned(), what: what.into() }
     }
 
+    /// That a number of the metadata or of a tensor is finite and above zero.
+    pub(super) fn expect_positive(&self, what: &str, value: f32) -> Result<(), ModelError> {
+        if value.is_finite() && value > 0.0 {
+            return Ok(());
+        }
+        Err(self.unsupported(format!("{value} for {what}")))
+    }
+
+    /// That every tensor of the file was asked for: a model with others is not the one that the graph computes.
+    pub(super) fn expect_all_used(&self) -> Result<(), ModelError> {
+        let used = self.used.borrow();
+        let mut names = self.file.tensors().iter().map(TensorInfo::name);
+        match names.find(|name| !used.contains(name) && !name.contains(INERT)) {
+            Some(name) => Err(self.unsupported(format!("tensor {} in this architecture", shown(name)))),
+            None => Ok(()),
+        }
+    }
+
     fn tensor(&self, name: &str, dims: &[u64]) -> Result<(&'a TensorInfo, Format), ModelError> {
         let info = self.file.expect_tensor(name)?;
+        self.used.borrow_mut().insert(info.name());
         // Trailing dimensions of 1 carry nothing.
         let used = info.dims().len() - info.dims().iter().rev().take_while(|&&d| d == 1).count();
         let wanted = dims.len() - dims.iter().rev().take_while(|&&d| d == 1).count();

@@ -24,6 +24,7 @@ mod map;
 mod meta;
 mod set;
 mod shown;
+pub(crate) use shown::shown;
 mod tensor;
 mod types;
 mod value;

@@ -7,7 +7,7 @@ use std::path::Path;
 const MAX_SHOWN: usize = 80;
 
 /// `text` with control characters escaped, cut to a length that fits a message.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut out = String::new();
     for (i, c) in text.chars().enumerate() {
         if i == MAX_SHOWN {

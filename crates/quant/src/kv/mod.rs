@@ -127,26 +127,28 @@ pub struct AppendArgs<'a, T> {
 
 /// Writes the keys and values of one token into the pages.
 ///
+/// # Safety
+/// Nobody else uses the position in these pages at the same time: [`KvPages::store_key`].
+///
 /// # Panics
 /// If the position is past the pages or the lengths do not fit their shape.
 #[inline(always)]
-pub fn append<S: Simd, T: KvElem>(s: S, args: &mut AppendArgs<'_, T>) {
+pub unsafe fn append<S: Simd, T: KvElem>(s: S, args: &mut AppendArgs<'_, T>) {
     let shape = args.pages.shape();
     assert_eq!(args.k.len(), shape.heads * shape.k_dim, "append: elements of k");
     assert_eq!(args.v.len(), shape.heads * shape.v_dim, "append: elements of v");
     for head in 0..shape.heads {
         let k = &args.k[head * shape.k_dim..][..shape.k_dim];
         for (i, part) in k.chunks(LANES).enumerate() {
-            args.pages.store_key(
-                head,
-                args.position,
-                i * LANES,
-                &T::round(s, s.load_part(part))[..part.len()],
-            );
+            let rounded = T::round(s, s.load_part(part));
+            // SAFETY: the caller of this operation promises that the position is its own.
+            unsafe { args.pages.store_key(head, args.position, i * LANES, &rounded[..part.len()]) };
         }
         let v = &args.v[head * shape.v_dim..][..shape.v_dim];
         for (i, part) in v.chunks(LANES).enumerate() {
-            args.pages.store_value(head, args.position, i * LANES, &T::round(s, s.load_part(part)));
+            let rounded = T::round(s, s.load_part(part));
+            // SAFETY: as for the keys.
+            unsafe { args.pages.store_value(head, args.position, i * LANES, &rounded) };
         }
     }
 }

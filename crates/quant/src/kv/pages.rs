@@ -8,7 +8,7 @@ use crate::num::LANES;
 /// The pages of one sequence in one layer.
 ///
 /// Several workers may hold this view and append different positions; positions that are read are no longer written.
-/// That is what [`KvPages::from_raw`] asks for.
+/// That is what [`KvPages::from_raw`] and the stores ask for.
 #[derive(Debug, Clone, Copy)]
 pub struct KvPages<'a, T> {
     shape: KvShape,
@@ -21,8 +21,7 @@ impl<'a, T: Copy> KvPages<'a, T> {
     ///
     /// # Safety
     /// - Each page is valid for reads and writes of `shape.page_len()` initialised elements for `'a`;
-    /// - nobody reads or writes a position while the holder of this view may write it, nor writes a position while the
-    ///   holder may read it. Positions of one page may be used at once.
+    /// - nobody else writes a position while the holder of this view, or of a copy of it, may read it.
     pub unsafe fn from_raw(shape: KvShape, pages: &'a [*mut T]) -> KvPages<'a, T> {
         KvPages { shape, pages, _pages: PhantomData }
     }
@@ -73,28 +72,35 @@ impl<'a, T: Copy> KvPages<'a, T> {
 
     /// Writes elements `d..` of the key of one position.
     ///
+    /// # Safety
+    /// Nobody reads or writes this position at the same time, nor holds a slice of it from [`KvPages::keys`]; other
+    /// positions of the page may be in use.
+    ///
     /// # Panics
     /// If something is outside of the pages.
     #[inline(always)]
-    pub fn store_key(&self, head: usize, position: usize, d: usize, values: &[T]) {
+    pub unsafe fn store_key(&self, head: usize, position: usize, d: usize, values: &[T]) {
         let k_dim = self.shape.k_dim;
         assert!(d <= k_dim && values.len() <= k_dim - d, "key elements past {k_dim}");
         let inside = position % PAGE_KEYS;
         let first =
             self.head(head, position).wrapping_add((inside / LANES * k_dim + d) * LANES + inside % LANES);
         for (i, &value) in values.iter().enumerate() {
-            // SAFETY: the assertion and `head` keep the element inside of the page; `from_raw` was promised that
-            // nobody else uses this position now.
+            // SAFETY: the assertion and `head` keep the element inside of the page; the caller
+            // promises that nobody else uses this position now.
             unsafe { first.wrapping_add(i * LANES).write(value) }
         }
     }
 
     /// Writes sixteen elements of the value of one position from element `d`.
     ///
+    /// # Safety
+    /// As [`KvPages::store_key`], with [`KvPages::value`].
+    ///
     /// # Panics
     /// If something is outside of the pages.
     #[inline(always)]
-    pub fn store_value(&self, head: usize, position: usize, d: usize, values: &[T; LANES]) {
+    pub unsafe fn store_value(&self, head: usize, position: usize, d: usize, values: &[T; LANES]) {
         let stride = self.shape.v_stride();
         assert!(d < stride && d.is_multiple_of(LANES), "value elements past {stride}");
         let offset = self.shape.keys_len() + position % PAGE_KEYS * stride + d;

@@ -39,11 +39,19 @@ pub fn attention_f16(args: &mut AttentionArgs<'_, u16>) {
 }
 
 /// [`kv::append`] to an f32 cache on scalar lanes.
-pub fn append_f32(args: &mut AppendArgs<'_, f32>) {
-    kv::append(Scalar, args);
+///
+/// # Safety
+/// As [`kv::append`].
+pub unsafe fn append_f32(args: &mut AppendArgs<'_, f32>) {
+    // SAFETY: the caller's promise.
+    unsafe { kv::append(Scalar, args) };
 }
 
 /// [`kv::append`] to an f16 cache on scalar lanes.
-pub fn append_f16(args: &mut AppendArgs<'_, u16>) {
-    kv::append(Scalar, args);
+///
+/// # Safety
+/// As [`kv::append`].
+pub unsafe fn append_f16(args: &mut AppendArgs<'_, u16>) {
+    // SAFETY: the caller's promise.
+    unsafe { kv::append(Scalar, args) };
 }

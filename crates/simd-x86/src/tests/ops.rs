@@ -120,7 +120,8 @@ macro_rules! elem {
         impl Elem for $elem {
             const ZERO: $elem = $zero;
             fn scalar_append(args: &mut AppendArgs<'_, $elem>) {
-                scalar::ops::$append(args);
+                // SAFETY: the test is one thread.
+                unsafe { scalar::ops::$append(args) };
             }
             fn scalar_attention(args: &mut AttentionArgs<'_, $elem>) {
                 scalar::ops::$attention(args);
