@@ -35,7 +35,7 @@ enum Task {
     Synth(synth::Args),
     /// Run the tests, the tier-dependent ones in one process per tier.
     Test(test::Args),
-    /// Rewrite the golden file from a run on every tier; refused when tiers disagree.
+    /// Rewrite the golden file from a run on every tier of every architecture; refused when tiers disagree.
     Bless(bless::Args),
     /// Run the fuzz targets with the nightly toolchain.
     Fuzz(fuzz::Args),

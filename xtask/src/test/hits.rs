@@ -2,6 +2,7 @@
 //!
 //! A report is any file in the folder, made of lines `<tier> <kernel id> <count>`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -17,8 +18,18 @@ pub(super) struct Hits {
     pub(super) own: u64,
     /// Of kernels that the tier borrows from a lower one.
     pub(super) borrowed: u64,
-    /// The number of different kernels of that tier.
-    pub(super) kernels: usize,
+    /// The kernels of that tier that ran.
+    pub(super) kernels: BTreeSet<String>,
+}
+
+impl Hits {
+    /// The matrix kernels of `tier` in its `table` that did not run: those for several tokens and, if `gemv`, those for one.
+    pub(super) fn missed<'t>(&self, table: &'t [String], tier: &str, gemv: bool) -> Vec<&'t str> {
+        let several = format!("{tier}-gemm-");
+        let one = format!("{tier}-gemv-");
+        let due = |id: &&str| id.starts_with(&several) || gemv && id.starts_with(&one);
+        table.iter().map(String::as_str).filter(due).filter(|id| !self.kernels.contains(*id)).collect()
+    }
 }
 
 impl fmt::Display for Hits {
@@ -26,7 +37,9 @@ impl fmt::Display for Hits {
         write!(
             f,
             "{} hits of {} kernels of its own, {} of lower tiers' kernels",
-            self.own, self.kernels, self.borrowed
+            self.own,
+            self.kernels.len(),
+            self.borrowed
         )
     }
 }
@@ -54,7 +67,6 @@ pub(super) fn read(dir: &Path, tier: &str, known: &[Tier]) -> Result<Hits> {
 
 fn count(text: &str, tier: &str, known: &[Tier]) -> Result<Hits> {
     let mut hits = Hits::default();
-    let mut kernels = std::collections::BTreeSet::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [label, id, count] = words[..] else { anyhow::bail!("odd line in a hit report: {line:?}") };
@@ -64,12 +76,11 @@ fn count(text: &str, tier: &str, known: &[Tier]) -> Result<Hits> {
         }
         if owner(id, known) == Some(tier) {
             hits.own += count;
-            kernels.insert(id);
+            hits.kernels.insert(id.to_string());
         } else {
             hits.borrowed += count;
         }
     }
-    hits.kernels = kernels.len();
     Ok(hits)
 }
 
@@ -87,22 +98,42 @@ mod tests {
         ["scalar", "neon", "neon-dotprod"].map(|label| Tier { label: label.into(), available: true }).into()
     }
 
+    fn hits(own: u64, borrowed: u64, kernels: &[&str]) -> Hits {
+        Hits { own, borrowed, kernels: kernels.iter().map(ToString::to_string).collect() }
+    }
+
     #[test]
     fn own_and_borrowed_hits_are_told_apart() {
         let text = "neon neon-gemv-q4_0xq8-8x1 3\nneon neon-gemv-q4_0xq8-8x1 4\nneon scalar-norm 5\nneon neon-rope 0\n";
-        assert_eq!(count(text, "neon", &known()).expect("report"), Hits { own: 7, borrowed: 5, kernels: 1 });
+        assert_eq!(count(text, "neon", &known()).expect("report"), hits(7, 5, &["neon-gemv-q4_0xq8-8x1"]));
     }
 
     #[test]
     fn a_longer_label_is_not_taken_for_a_shorter_one() {
         let text = "neon neon-dotprod-gemv 9\n";
-        assert_eq!(count(text, "neon", &known()).expect("report"), Hits { own: 0, borrowed: 9, kernels: 0 });
+        assert_eq!(count(text, "neon", &known()).expect("report"), hits(0, 9, &[]));
     }
 
     #[test]
     fn reports_of_other_tiers_do_not_count() {
         let text = "scalar scalar-gemv 9\n";
         assert_eq!(count(text, "neon", &known()).expect("report"), Hits::default());
+    }
+
+    #[test]
+    fn matrix_kernels_of_the_tier_that_did_not_run_are_named() {
+        let table = [
+            "neon-gemm-f32xf32-8x4",
+            "neon-gemm-q4_0xq8-8x4",
+            "neon-gemv-f32xf32-8x1",
+            "scalar-gemv-q4_0xq8-16x1",
+            "neon-rope-f32",
+        ];
+        let table = table.map(String::from);
+        let ran = hits(2, 0, &["neon-gemm-f32xf32-8x4"]);
+        assert_eq!(ran.missed(&table, "neon", true), ["neon-gemm-q4_0xq8-8x4", "neon-gemv-f32xf32-8x1"]);
+        assert_eq!(ran.missed(&table, "neon", false), ["neon-gemm-q4_0xq8-8x4"]);
+        assert!(ran.missed(&table, "scalar", false).is_empty());
     }
 
     #[test]

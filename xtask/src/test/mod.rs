@@ -2,7 +2,9 @@
 //!
 //! A test binary whose name starts with `tier_` depends on the tier. It is started with `CERA_CPU_TIER` set to the tier and
 //! `CERA_HITS_DIR` set to an empty folder, where the test support of the engine reports which kernels ran. A tier counts as
-//! run only if kernels of its own were hit: a tier that was asked for and was not is a failure, whatever the tests said.
+//! run only if kernels of its own were hit, and in a run of everything only if every matrix kernel of its own was: a tier
+//! that was asked for and was not is a failure, whatever the tests said. Which tiers this machine should have is not left
+//! to the engine ([`tiers::departures`]).
 
 mod binaries;
 mod exec;
@@ -16,6 +18,7 @@ use anyhow::{Result, bail};
 
 pub(crate) use binaries::{Build, TestBinary, build};
 pub(crate) use exec::{Totals, run_binary};
+use hits::Hits;
 pub(crate) use platform::{Arch, Platform, missing_packages};
 use tiers::Tier;
 
@@ -70,6 +73,13 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<String>,
 }
 
+impl Plan {
+    /// Whether all tests run, so that every kernel must.
+    fn is_everything(&self) -> bool {
+        self.packages.is_empty() && self.filters.is_empty()
+    }
+}
+
 impl Report {
     /// The line about the tiers.
     pub(crate) fn tier_line(&self) -> String {
@@ -109,9 +119,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
     let selection = platform.selection(&plan.packages);
     let build = build(platform, &selection)?;
-    let known = tiers::query(platform, &build.cera(platform)?)?;
+    let cera = build.cera(platform)?;
+    let known = tiers::query(platform, &cera)?;
     let chosen = tiers::choose(&known, &plan.tiers)?;
     let mut report = Report { tiers_asked: chosen.len(), ..Report::default() };
+    if plan.tiers.is_empty() {
+        report.failures = tiers::departures(&known, platform.arch());
+    }
     for binary in build.tests.iter().filter(|binary| !binary.is_tier_test()) {
         let outcome = run_binary(platform, binary, "", &libtest_args(plan), &common_env())?;
         report.add(&binary.name, &outcome);
@@ -120,8 +134,9 @@ pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
         let outcome = exec::doc_tests(platform, &selection)?;
         report.add("doc tests", &outcome);
     }
+    let engine = Engine { platform, build: &build, cera: &cera, known: &known };
     for tier in chosen {
-        run_tier(platform, plan, &build, &known, tier, &mut report)?;
+        run_tier(&engine, plan, tier, &mut report)?;
     }
     Ok(report)
 }
@@ -140,14 +155,16 @@ pub(crate) fn model_checks() -> Result<Report> {
     Ok(report)
 }
 
-fn run_tier(
-    platform: &Platform,
-    plan: &Plan,
-    build: &Build,
-    known: &[Tier],
-    tier: &Tier,
-    report: &mut Report,
-) -> Result<()> {
+/// What was built, and what it says of itself.
+struct Engine<'e> {
+    platform: &'e Platform,
+    build: &'e Build,
+    cera: &'e Path,
+    known: &'e [Tier],
+}
+
+fn run_tier(engine: &Engine<'_>, plan: &Plan, tier: &Tier, report: &mut Report) -> Result<()> {
+    let platform = engine.platform;
     if !tier.available {
         report.failures.push(format!("tier {} is not available here and did not run", tier.label));
         return Ok(());
@@ -157,18 +174,36 @@ fn run_tier(
     let mut env = common_env();
     env.push((TIER_VAR, tier.label.clone().into()));
     env.push((HITS_VAR, dir.clone()));
-    for binary in build.tests.iter().filter(|binary| binary.is_tier_test()) {
+    for binary in engine.build.tests.iter().filter(|binary| binary.is_tier_test()) {
         let outcome = run_binary(platform, binary, &tier.label, &libtest_args(plan), &env)?;
         report.add(&format!("{} [{}]", binary.name, tier.label), &outcome);
     }
-    let counted = hits::read(&dir, &tier.label, known)?;
+    let counted = hits::read(&dir, &tier.label, engine.known)?;
     println!("  tier {}: {counted}", tier.label);
+    let missed = missed_kernels(engine, plan, tier, &counted)?;
     if counted.own == 0 {
         report.failures.push(format!("tier {} did not run: no kernel of its own was hit", tier.label));
+    } else if !missed.is_empty() {
+        report.failures.push(format!(
+            "tier {} did not run in full: no hit of {}",
+            tier.label,
+            missed.join(", ")
+        ));
     } else {
         report.tiers_run += 1;
     }
     Ok(())
+}
+
+/// The matrix kernels of the tier that everything together did not run. An emulated run is reduced and need not reach the
+/// kernels for one token.
+fn missed_kernels(engine: &Engine<'_>, plan: &Plan, tier: &Tier, counted: &Hits) -> Result<Vec<String>> {
+    if !plan.is_everything() {
+        return Ok(Vec::new());
+    }
+    let table = tiers::kernels(engine.platform, engine.cera, &tier.label)?;
+    let missed = counted.missed(&table, &tier.label, !engine.platform.is_emulated());
+    Ok(missed.into_iter().map(String::from).collect())
 }
 
 fn hits_dir(platform: &Platform, tier: &str) -> PathBuf {
@@ -195,6 +230,14 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The tiers that can run on this platform.
-pub(crate) fn available_tiers(platform: &Platform, cera: &Path) -> Result<Vec<Tier>> {
-    Ok(tiers::query(platform, cera)?.into_iter().filter(|tier| tier.available).collect())
+///
+/// # Errors
+/// If the engine cannot be asked, or calls other tiers available than this machine should have.
+pub(crate) fn expected_tiers(platform: &Platform, cera: &Path) -> Result<Vec<Tier>> {
+    let known = tiers::query(platform, cera)?;
+    let departures = tiers::departures(&known, platform.arch());
+    if !departures.is_empty() {
+        bail!("{}", departures.join("; "));
+    }
+    Ok(known.into_iter().filter(|tier| tier.available).collect())
 }
