@@ -36,5 +36,5 @@ pub const AVX512VNNI: Option<TierKernels> = Some(avx512vnni::KERNELS);
 #[cfg(not(all(target_arch = "x86_64", feature = "avx512")))]
 pub const AVX512VNNI: Option<TierKernels> = None;
 
-#[cfg(all(test, target_arch = "x86_64", feature = "avx512"))]
+#[cfg(all(test, target_arch = "x86_64", feature = "avx2"))]
 mod tests;

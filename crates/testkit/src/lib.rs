@@ -1,6 +1,7 @@
 //! Test support: a GGUF writer that can lie, fixture readers and generators.
 
 pub mod alloc;
+pub mod cpu;
 pub mod fixtures;
 pub mod gemm;
 pub mod gguf;

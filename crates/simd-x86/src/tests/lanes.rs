@@ -1,9 +1,10 @@
 //! The lanes of the tiers against scalar lanes.
 
 use cera_quant::num::{LANES, Scalar, Simd, math};
+use cera_testkit::cpu::has_all;
 use cera_testkit::rng::Rng;
 
-use crate::{avx2, avx512vnni, tiers};
+use crate::{avx2, tiers};
 
 type Array = [f32; LANES];
 
@@ -92,15 +93,16 @@ fn parts<S: Simd>(label: &str, s: S) {
 
 #[test]
 fn every_operation_gives_the_bits_of_scalar_lanes() {
-    if tiers::tests::has_all(tiers::AVX2) {
+    if has_all(tiers::AVX2) {
         // SAFETY: the machine has the tier.
         let s = unsafe { avx2::lanes::Lanes::new() };
         compare("avx2", s);
         parts("avx2", s);
     }
-    if tiers::tests::has_all(tiers::AVX512VNNI) {
+    #[cfg(feature = "avx512")]
+    if has_all(tiers::AVX512VNNI) {
         // SAFETY: the machine has the tier.
-        let s = unsafe { avx512vnni::lanes::Lanes::new() };
+        let s = unsafe { crate::avx512vnni::lanes::Lanes::new() };
         compare("avx512vnni", s);
         parts("avx512vnni", s);
     }

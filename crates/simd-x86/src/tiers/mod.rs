@@ -13,4 +13,4 @@ cera_quant::gated_tiers! { $
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
-pub(crate) mod tests;
+mod tests;

@@ -3,6 +3,8 @@
 
 use std::arch::x86_64::*;
 
+use cera_testkit::cpu::has_all;
+
 use super::*;
 
 avx2_tier! {
@@ -79,21 +81,4 @@ fn each_list_extends_the_one_before() {
     assert_eq!(AVX512VNNI[..AVX2.len()], *AVX2);
     assert_eq!(AVX512BF16[..AVX512VNNI.len()], *AVX512VNNI);
     assert!(AVX512BF16.len() > AVX512VNNI.len() && AVX512VNNI.len() > AVX2.len());
-}
-
-pub(crate) fn has_all(names: &[&str]) -> bool {
-    names.iter().all(|name| match *name {
-        "avx" => is_x86_feature_detected!("avx"),
-        "avx2" => is_x86_feature_detected!("avx2"),
-        "fma" => is_x86_feature_detected!("fma"),
-        "f16c" => is_x86_feature_detected!("f16c"),
-        "avx512f" => is_x86_feature_detected!("avx512f"),
-        "avx512bw" => is_x86_feature_detected!("avx512bw"),
-        "avx512dq" => is_x86_feature_detected!("avx512dq"),
-        "avx512vl" => is_x86_feature_detected!("avx512vl"),
-        "avx512vbmi" => is_x86_feature_detected!("avx512vbmi"),
-        "avx512vnni" => is_x86_feature_detected!("avx512vnni"),
-        "avx512bf16" => is_x86_feature_detected!("avx512bf16"),
-        other => panic!("the test does not know {other}"),
-    })
 }
