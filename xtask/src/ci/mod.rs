@@ -3,7 +3,9 @@
 //! A failing step does not keep the later ones from running, so that one run shows all faults.
 
 mod apt;
+mod baseline;
 mod rules;
+mod scan;
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ enum Step {
     Rules,
     /// The formatting of the sources.
     Fmt,
-    /// The Debian packages that the aarch64 tests need; installs them if this user may.
+    /// The Debian packages that emulated tests need; installs them if this user may.
     Packages,
     /// The demo model.
     Model,
@@ -39,6 +41,8 @@ enum Step {
     Loom,
     /// The tests on every tier of this machine.
     Test,
+    /// The program on emulated x86-64 processors that lack tiers, and a look for their instructions in other code.
+    Baseline,
     /// The tests on every tier of aarch64, emulated.
     Aarch64,
 }
@@ -94,6 +98,7 @@ impl Step {
             Step::Clippy => clippy(),
             Step::Doc => proc::run(proc::cargo().args(DOC).env("RUSTDOCFLAGS", "-D warnings")),
             Step::Loom => return test::model_checks().map(Some),
+            Step::Baseline => baseline::check(),
             Step::Test => return tests(Arch::host()?).map(Some),
             Step::Aarch64 => return tests(Arch::Aarch64).map(Some),
         }?;
