@@ -4,6 +4,7 @@
 
 mod apt;
 mod baseline;
+mod features;
 mod rules;
 mod scan;
 
@@ -35,6 +36,8 @@ enum Step {
     Model,
     /// The lints, with warnings as errors.
     Clippy,
+    /// The lints with each Cargo feature alone, and with none.
+    Features,
     /// The documentation, with warnings as errors.
     Doc,
     /// The model checks of the thread pool.
@@ -96,6 +99,7 @@ impl Step {
             Step::Packages => apt::provide(),
             Step::Model => model::fetch(&model::SMOLLM2, &model::cache_dir()?).map(drop),
             Step::Clippy => clippy(),
+            Step::Features => features::check(),
             Step::Doc => proc::run(proc::cargo().args(DOC).env("RUSTDOCFLAGS", "-D warnings")),
             Step::Loom => return test::model_checks().map(Some),
             Step::Baseline => baseline::check(),
