@@ -44,45 +44,66 @@ macro_rules! f32_ops {
     };
 }
 
-/// The matrix kernels of a tier, for each format: the functions `gemm` and `gemv` in scope, and [`By32`] and [`By256`]
-/// for the formats that have blocks.
-///
-/// [`By32`]: crate::matrix::by32::By32
-/// [`By256`]: crate::matrix::by256::By256
-macro_rules! matrix_kernels {
-    ($($plain:ident: $kernel:ty;)*) => {
-        matrix_kernels! { @all
-            $($plain: $kernel;)*
-            Q4_0: By32<by32::Q4_0>;
-            Q4_1: By32<by32::Q4_1>;
-            Q5_0: By32<by32::Q5_0>;
-            Q5_1: By32<by32::Q5_1>;
-            Q8_0: By32<by32::Q8_0>;
-            IQ4_NL: By32<by32::Iq4Nl>;
-            MXFP4: By32<by32::Mxfp4>;
-            Q2_K: By256<by256::Q2K, 16, 8>;
-            Q3_K: By256<by256::Q3K, 16, 0>;
-            Q4_K: By256<by256::Q4K, 8, 4>;
-            Q5_K: By256<by256::Q5K, 8, 4>;
-            Q6_K: By256<by256::Q6K, 16, 0>;
-            IQ4_XS: By256<by256::Iq4Xs, 8, 0>;
+/// Functions of a tier that are generic over the matrix kernel. Each has the register tiles that it names: groups of
+/// rows times tokens.
+macro_rules! matrix_functions {
+    ($gate:ident, $lanes:ty; $($name:ident: $groups:tt x $tokens:tt;)*) => {
+        $gate! {
+            fn tile<K: Kernel<$lanes>, const R: usize, const C: usize>(job: &Job<'_, '_>) {
+                // SAFETY: this function is called only where the machine has the features that it is compiled for.
+                matrix::tile::<$lanes, K, R, C>(unsafe { <$lanes>::new() }, job);
+            }
+
+            $(fn $name<K: Kernel<$lanes>>(args: &GemmArgs<'_>) {
+                // SAFETY: the tiles need what this function needs.
+                unsafe { matrix::run::<$lanes, K, _, _>(args, &matrix_functions!(@tiles $groups $tokens)) }
+            })*
         }
     };
-    (@all $($format:ident: $kernel:ty;)*) => {
+    (@tiles [$($r:literal)*] $c:tt) => {
+        [$(matrix_functions!(@row $r $c)),*]
+    };
+    (@row $r:literal [$($c:literal)*]) => {
+        [$(tile::<K, $r, $c> as Tile),*]
+    };
+}
+
+/// The matrix kernels of a tier by format, from its [`matrix_functions`]: `gemm` and `gemv` for formats with blocks,
+/// `gemm_of_floats` and `gemv_of_floats` for the others.
+macro_rules! matrix_kernels {
+    () => {
+        matrix_kernels! { @all
+            F32: gemm_of_floats gemv_of_floats, floats::F32;
+            F16: gemm_of_floats gemv_of_floats, floats::F16;
+            BF16: gemm_of_floats gemv_of_floats, floats::Bf16;
+            Q4_0: gemm gemv, By32<by32::Q4_0>;
+            Q4_1: gemm gemv, By32<by32::Q4_1>;
+            Q5_0: gemm gemv, By32<by32::Q5_0>;
+            Q5_1: gemm gemv, By32<by32::Q5_1>;
+            Q8_0: gemm gemv, By32<by32::Q8_0>;
+            IQ4_NL: gemm gemv, By32<by32::Iq4Nl>;
+            MXFP4: gemm gemv, By32<by32::Mxfp4>;
+            Q2_K: gemm gemv, By256<by256::Q2K, 16, 8>;
+            Q3_K: gemm gemv, By256<by256::Q3K, 16, 0>;
+            Q4_K: gemm gemv, By256<by256::Q4K, 8, 4>;
+            Q5_K: gemm gemv, By256<by256::Q5K, 8, 4>;
+            Q6_K: gemm gemv, By256<by256::Q6K, 16, 0>;
+            IQ4_XS: gemm gemv, By256<by256::Iq4Xs, 8, 0>;
+        }
+    };
+    (@all $($format:ident: $gemm:ident $gemv:ident, $kernel:ty;)*) => {
         /// The kernel of a format for several tokens.
         pub(super) fn gemm_of(format: Format) -> Option<MatrixFn> {
-            match format {
-                $(Format::$format => Some(gemm::<$kernel>),)*
-                _ => None,
-            }
+            Some(match format {
+                $(Format::$format => $gemm::<$kernel>,)*
+            })
         }
 
         /// The kernel of a format for one token.
         pub(super) fn gemv_of(format: Format) -> Option<MatrixFn> {
-            match format {
-                $(Format::$format => Some(gemv::<$kernel>),)*
-                _ => None,
-            }
+            Some(match format {
+                $(Format::$format => $gemv::<$kernel>,)*
+            })
         }
     };
 }

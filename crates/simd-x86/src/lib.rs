@@ -18,6 +18,8 @@ mod matrix;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+mod avx512bf16;
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
 mod avx512vnni;
 
 use cera_quant::kernels::TierKernels;
@@ -35,6 +37,13 @@ pub const AVX512VNNI: Option<TierKernels> = Some(avx512vnni::KERNELS);
 /// The kernels of the tier `avx512vnni`, on targets and in builds that have them.
 #[cfg(not(all(target_arch = "x86_64", feature = "avx512")))]
 pub const AVX512VNNI: Option<TierKernels> = None;
+
+/// The kernels of the tier `avx512bf16`, on targets and in builds that have them.
+#[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+pub const AVX512BF16: Option<TierKernels> = Some(avx512bf16::KERNELS);
+/// The kernels of the tier `avx512bf16`, on targets and in builds that have them.
+#[cfg(not(all(target_arch = "x86_64", feature = "avx512")))]
+pub const AVX512BF16: Option<TierKernels> = None;
 
 #[cfg(all(test, target_arch = "x86_64", feature = "avx2"))]
 mod tests;

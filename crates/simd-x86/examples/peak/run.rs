@@ -2,14 +2,16 @@
 
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
+use std::alloc::{Layout, alloc};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::hint::black_box;
+use std::slice;
 
 use cera_quant::Format;
 use cera_quant::acts::{ActFormat, ActsRef, quantize_acts};
 use cera_quant::args::{GemmArgs, OutMat};
-use cera_quant::kernels::{MatrixFn, TierKernels};
+use cera_quant::kernels::{MatrixFn, QuantizeFn, TierKernels};
 use cera_quant::pack::{PackedRef, pack_strip, strip_bytes};
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
@@ -28,7 +30,7 @@ fn thread_seconds() -> f64 {
 }
 
 /// The shortest time of some runs, in seconds.
-fn best(runs: usize, mut f: impl FnMut()) -> f64 {
+pub(crate) fn best(runs: usize, mut f: impl FnMut()) -> f64 {
     let time = |f: &mut dyn FnMut()| {
         let start = thread_seconds();
         f();
@@ -80,7 +82,7 @@ pub(crate) struct Tier {
     pub(crate) kernels: TierKernels,
     /// GMAC/s of the dot instructions alone.
     pub(crate) peak: f64,
-    pub(crate) tiles: &'static [usize],
+    tiles: &'static [usize],
 }
 
 pub(crate) fn tiers() -> Vec<Tier> {
@@ -92,7 +94,13 @@ pub(crate) fn tiers() -> Vec<Tier> {
             label: "avx512vnni",
             kernels: cera_simd_x86::AVX512VNNI.expect("compiled in"),
             peak: gmacs(16.0, 64.0, wide),
-            tiles: &[4, 6, 8, 9, 10],
+            tiles: &[2, 4, 6, 8, 9],
+        },
+        Tier {
+            label: "avx512bf16",
+            kernels: cera_simd_x86::AVX512BF16.expect("compiled in"),
+            peak: gmacs(16.0, 64.0, wide),
+            tiles: &[2, 4, 6, 8, 9],
         },
         Tier {
             label: "avx2",
@@ -103,48 +111,87 @@ pub(crate) fn tiers() -> Vec<Tier> {
     ]
 }
 
-/// `m` rows of packed weights: one strip of random blocks over and over.
-fn packed(format: Format, m: usize, k: usize) -> Vec<u8> {
-    let rows = weights::rows(format, (16, k), Kind::Sane, &mut Rng::new(1));
-    let mut strip = vec![0; strip_bytes(format, k).expect("size")];
-    pack_strip(format, k, &rows, &mut strip).expect("shapes");
-    strip.repeat(m / 16)
+/// Memory in pages of 2 MB, as the engine packs into.
+fn large_pages(len: usize) -> &'static mut [u8] {
+    unsafe extern "C" {
+        fn madvise(start: *mut u8, len: usize, advice: i32) -> i32;
+    }
+    const HUGE_PAGE: i32 = 14;
+    let layout = Layout::from_size_align(len.next_multiple_of(2 << 20), 2 << 20).expect("a size");
+    // SAFETY: the layout is not empty; the memory is fresh, zeroed after the advice, and never freed.
+    unsafe {
+        let start = alloc(layout);
+        assert!(!start.is_null(), "out of memory");
+        madvise(start, layout.size(), HUGE_PAGE);
+        start.write_bytes(0, layout.size());
+        slice::from_raw_parts_mut(start, len)
+    }
 }
 
-pub(crate) fn time(
-    kernel: MatrixFn,
+/// A matrix product on its own: strip after strip of the same random blocks.
+pub(crate) struct Product {
     format: Format,
-    (m, n, k): (usize, usize, usize),
-    tile: usize,
-    runs: usize,
-) -> f64 {
-    let packed = packed(format, m, k);
-    let x: Vec<f32> = (0..n * k).map(|i| ((i * 7919 % 1013) as f32 - 506.0) / 200.0).collect();
-    let act = ActFormat::of(format);
-    let mut acts = vec![0; act.bytes(n, k).expect("size")];
-    quantize_acts(act, &x, k, tile, &mut acts).expect("shapes");
-    let mut out = vec![0.0; n * m];
-    let w = PackedRef::new(format, m, k, &packed).expect("shapes");
-    let x = ActsRef::new(act, (n, k), tile, &acts).expect("shapes");
-    // SAFETY: `out` has `n` times `m` elements, and only the kernel uses it.
-    let view = unsafe { OutMat::from_raw(out.as_mut_ptr(), n, m, m) };
-    let args = GemmArgs { w, x, strips: 0..w.strips(), tiles: 0..x.tiles(), out: view };
-    // SAFETY: as in `tiers`.
-    let seconds = best(runs, || unsafe { kernel(&args) });
-    black_box(&out);
-    seconds
+    shape: (usize, usize, usize),
+    weights: &'static [u8],
+    x: Vec<f32>,
+}
+
+impl Product {
+    pub(crate) fn new(format: Format, (m, n, k): (usize, usize, usize)) -> Product {
+        let strip = strip_bytes(format, k).expect("size");
+        let weights = large_pages(m / 16 * strip);
+        let rows = weights::rows(format, (16, k), Kind::Sane, &mut Rng::new(1));
+        for out in weights.chunks_exact_mut(strip) {
+            pack_strip(format, k, &rows, out).expect("shapes");
+        }
+        let x = (0..n * k).map(|i| ((i * 7919 % 1013) as f32 - 506.0) / 200.0).collect();
+        Product { format, shape: (m, n, k), weights, x }
+    }
+
+    /// Seconds that a kernel takes for `parts` parts of the rows in column tiles of `tile`, each part at its best.
+    pub(crate) fn time(&self, kernel: MatrixFn, tile: usize, runs: usize, parts: usize) -> f64 {
+        let (m, n, k) = self.shape;
+        let act = ActFormat::of(self.format);
+        let mut acts = vec![0; act.bytes(n, k).expect("size")];
+        quantize_acts(act, &self.x, k, tile, &mut acts).expect("shapes");
+        let w = PackedRef::new(self.format, m, k, self.weights).expect("shapes");
+        let x = ActsRef::new(act, (n, k), tile, &acts).expect("shapes");
+        let mut out = vec![0.0; n * m];
+        // SAFETY: `out` has `n` times `m` elements, and only the kernel uses it.
+        let out = unsafe { OutMat::from_raw(out.as_mut_ptr(), n, m, m) };
+        let mut times = vec![f64::INFINITY; parts];
+        for _ in 0..runs {
+            // All parts in turn, so that weights that do not fit the cache come from memory.
+            for (i, time) in times.iter_mut().enumerate() {
+                let strips = i * w.strips() / parts..(i + 1) * w.strips() / parts;
+                let args = GemmArgs { w, x, strips, tiles: 0..x.tiles(), out };
+                // SAFETY: as in `tiers`.
+                *time = time.min(best(1, || unsafe { kernel(&args) }));
+            }
+        }
+        times.iter().sum()
+    }
 }
 
 /// Nanoseconds that a quantizer takes per element, of a column tile of the tier's width.
-fn quantize_time(kernels: &TierKernels, act: ActFormat) -> f64 {
-    let (n, k) = (kernels.tile, 2048);
+fn quantize_time(quantize: QuantizeFn, n: usize, act: ActFormat) -> f64 {
+    let k = 2048;
     let x: Vec<f32> = (0..n * k).map(|i| ((i * 7919 % 1013) as f32 - 506.0) / 200.0).collect();
     let mut out = vec![0; act.bytes(n, k).expect("size")];
-    let quantize = (kernels.quantize)(act).expect("every tier has all quantizers");
     // SAFETY: as in `tiers`.
     let seconds = best(400, || unsafe { quantize(&x, k, &mut out) });
     black_box(&out);
     1e9 * seconds / (n * k) as f64
+}
+
+/// GB/s of weights of a kernel for one token, of weights in memory or in the cache.
+fn read_rate(format: Format, kernel: MatrixFn, bytes: usize) -> f64 {
+    let k = 4096;
+    let strip = strip_bytes(format, k).expect("size");
+    let strips = bytes / strip;
+    let product = Product::new(format, (16 * strips, 1, k));
+    let (runs, parts) = if bytes > 8 << 20 { (4, 16) } else { (60, 1) };
+    (strips * strip) as f64 / product.time(kernel, 1, runs, parts) / 1e9
 }
 
 pub(crate) fn run(names: &[String]) {
@@ -157,32 +204,25 @@ pub(crate) fn run(names: &[String]) {
             continue;
         }
         println!("{}: peak {:.0} GMAC/s", tier.label, tier.peak);
-        print!("quantize");
         for act in ActFormat::ALL {
-            print!("  {} {:.3} ns/element", act.label(), quantize_time(&tier.kernels, act));
+            if let Some(quantize) = (tier.kernels.quantize)(act) {
+                let time = quantize_time(quantize, tier.kernels.tile, act);
+                println!("quantize {:6}  {time:.3} ns/element", act.label());
+            }
         }
-        println!();
         for &format in &all {
             let (Some(gemm), Some(gemv)) = ((tier.kernels.gemm)(format), (tier.kernels.gemv)(format)) else {
                 continue;
             };
             print!("{:7}", format.label());
             let (m, n, k) = (2048, 480, 2048);
+            let product = Product::new(format, (m, n, k));
             for &tile in tier.tiles {
-                let rate = (m * n * k) as f64 / time(gemm, format, (m, n, k), tile, 40) / 1e9;
+                let rate = (m * n * k) as f64 / product.time(gemm, tile, 20, 2) / 1e9;
                 print!("  {tile:2}: {rate:4.0} {:2.0}%", 100.0 * rate / tier.peak);
             }
-            let k = 4096;
-            let strip = strip_bytes(format, k).expect("size");
-            let m = (192 << 20) / strip * 16;
-            let seconds = time(gemv, format, (m, 1, k), 1, 6);
-            let cached = (1 << 20) / strip * 16;
-            let hot = time(gemv, format, (cached, 1, k), 1, 60);
-            println!(
-                "  gemv {:5.1} GB/s, cached {:5.1}",
-                (m / 16 * strip) as f64 / seconds / 1e9,
-                (cached / 16 * strip) as f64 / hot / 1e9
-            );
+            let (memory, cache) = (read_rate(format, gemv, 192 << 20), read_rate(format, gemv, 512 << 10));
+            println!("  gemv {memory:5.1} GB/s, cached {cache:5.1}");
         }
     }
 }

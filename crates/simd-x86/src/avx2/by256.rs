@@ -8,7 +8,7 @@ use super::lanes::Lanes;
 use super::sums::words;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
-use crate::matrix::by256::{By256, Codes256, Scales};
+use crate::matrix::by256::{By256, Codes256, Scales, prefetch_eighth};
 use crate::matrix::records::Record256;
 use crate::matrix::vectors::Vectors;
 
@@ -27,6 +27,9 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kern
         }
         let mut sums = [t.splat32(0); C];
         for group in 0..8 {
+            if C == 1 {
+                prefetch_eighth(t, block, group);
+            }
             let w = Group {
                 offset: B::OFFSET,
                 words: const {

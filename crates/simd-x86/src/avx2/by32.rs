@@ -8,7 +8,7 @@ use super::lanes::Lanes;
 use super::sums::words;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
-use crate::matrix::by32::{By32, Codes32, Scales};
+use crate::matrix::by32::{AHEAD, By32, Codes32, Scales};
 use crate::matrix::records::Record32;
 use crate::matrix::vectors::Vectors;
 
@@ -19,6 +19,9 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
 
     #[inline(always)]
     fn block<const C: usize>(t: Lanes, block: &B::Block, part: usize, x: &[Record32; C], acc: &mut [F; C]) {
+        if C == 1 {
+            t.prefetch(bytemuck::bytes_of(block), AHEAD);
+        }
         let scales = Scales::of::<_, B>(t, block, part);
         let sums = if B::OFFSET == 128 {
             signed(t, B::signed(t, block, part), x)

@@ -7,30 +7,17 @@ use cera_quant::kernels::MatrixFn;
 use super::lanes::Lanes;
 use crate::matrix::by32::{self, By32};
 use crate::matrix::by256::{self, By256};
-use crate::matrix::{self, Job, Kernel, Tiles};
+use crate::matrix::{self, Job, Kernel, Tile, floats};
 
 /// Tokens of the widest register tile.
-pub(super) const TILE: usize = 4;
+pub(crate) const TILE: usize = 4;
 
-avx2_tier! {
-    fn tile<K: Kernel<Lanes>, const R: usize, const C: usize>(job: &Job<'_, '_>) {
-        // SAFETY: this function is called only where the machine has the features that it is compiled for.
-        matrix::tile::<Lanes, K, R, C>(unsafe { Lanes::new() }, job);
-    }
-
-    fn gemm<K: Kernel<Lanes>>(args: &GemmArgs<'_>) {
-        let tiles: Tiles<1, TILE> = [[
-            tile::<K, 1, 1>, tile::<K, 1, 2>, tile::<K, 1, 3>, tile::<K, 1, 4>,
-        ]];
-        // SAFETY: the tiles need what this function needs.
-        unsafe { matrix::run::<Lanes, K, _, _>(args, &tiles) }
-    }
-
-    fn gemv<K: Kernel<Lanes>>(args: &GemmArgs<'_>) {
-        let tiles: Tiles<2, 1> = [[tile::<K, 1, 1>], [tile::<K, 2, 1>]];
-        // SAFETY: the tiles need what this function needs.
-        unsafe { matrix::run::<Lanes, K, _, _>(args, &tiles) }
-    }
+matrix_functions! {
+    avx2_tier, Lanes;
+    gemm: [1] x [1 2 3 4];
+    gemv: [1 2] x [1];
+    gemm_of_floats: [1 2] x [1 2 3 4];
+    gemv_of_floats: [1 2 3 4] x [1];
 }
 
-matrix_kernels! {}
+matrix_kernels!();

@@ -25,6 +25,7 @@ impl Vectors for Lanes {
         fn or(a: I, b: I) -> I = _mm256_or_si256;
         fn xor(a: I, b: I) -> I = _mm256_xor_si256;
         fn add32(a: I, b: I) -> I = _mm256_add_epi32;
+        fn as_f32(a: I) -> F = _mm256_castsi256_ps;
         fn to_f32(a: I) -> F = _mm256_cvtepi32_ps;
         fn mul(a: F, b: F) -> F = _mm256_mul_ps;
         fn fma(a: F, b: F, c: F) -> F = _mm256_fmadd_ps;

@@ -7,7 +7,7 @@ use cera_quant::Format;
 use super::lanes::Lanes;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
-use crate::matrix::by256::{By256, Codes256, Scales};
+use crate::matrix::by256::{By256, Codes256, Scales, prefetch_eighth};
 use crate::matrix::records::{Record256, Word, int};
 use crate::matrix::vectors::Vectors;
 
@@ -23,6 +23,9 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kern
         let scales = B::scales(t, block, part);
         let mut sums = [t.splat32(0); C];
         for group in 0..8 {
+            if C == 1 {
+                prefetch_eighth(t, block, group);
+            }
             let w = Group {
                 offset: B::OFFSET,
                 group,

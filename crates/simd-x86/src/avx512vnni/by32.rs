@@ -7,7 +7,7 @@ use cera_quant::Format;
 use super::lanes::Lanes;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
-use crate::matrix::by32::{By32, Codes32, Scales};
+use crate::matrix::by32::{AHEAD, By32, Codes32, Scales};
 use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
 
@@ -18,6 +18,9 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
 
     #[inline(always)]
     fn block<const C: usize>(t: Lanes, block: &B::Block, part: usize, x: &[Record32; C], acc: &mut [F; C]) {
+        if C == 1 {
+            t.prefetch(bytemuck::bytes_of(block), AHEAD);
+        }
         let w = Weights {
             offset: B::OFFSET,
             codes: B::codes(t, block, part),

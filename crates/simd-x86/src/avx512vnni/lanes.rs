@@ -1,21 +1,26 @@
 //! The 16 virtual lanes in one 512-bit register.
 
 use std::arch::x86_64::*;
+use std::marker::PhantomData;
 
 use cera_quant::num::{LANES, Simd};
 
-/// Proof that the machine has the tier.
+/// What [`Lanes`] prove: the tier `avx512vnni`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lanes(());
+pub(crate) struct Vnni;
 
-impl Lanes {
+/// Proof that the machine has the tier `avx512vnni`, or a tier `T` that extends it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lanes<T = Vnni>(PhantomData<T>);
+
+impl<T: Copy> Lanes<T> {
     /// The proof.
     ///
     /// # Safety
-    /// - The machine has every feature of the tier `avx512vnni`.
+    /// - The machine has every feature of the tier `T`.
     #[inline(always)]
-    pub(crate) unsafe fn new() -> Lanes {
-        Lanes(())
+    pub(crate) unsafe fn new() -> Lanes<T> {
+        Lanes(PhantomData)
     }
 
     by_intrinsics! {
@@ -40,7 +45,7 @@ impl Lanes {
     }
 }
 
-impl Simd for Lanes {
+impl<T: Copy> Simd for Lanes<T> {
     const REGISTERS: usize = 32;
 
     type F = __m512;

@@ -12,7 +12,7 @@ pub(super) type I = __m512i;
 /// A f32 of each row.
 pub(super) type F = __m512;
 
-impl Vectors for Lanes {
+impl<T: Copy> Vectors for Lanes<T> {
     type I = I;
     type F = F;
     const ROWS: usize = 16;
@@ -26,6 +26,7 @@ impl Vectors for Lanes {
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512;
         fn add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32;
         fn dot2(acc: __m512i, a: __m512i, b: __m512i) -> __m512i = _mm512_dpwssd_epi32;
+        fn as_f32(a: __m512i) -> __m512 = _mm512_castsi512_ps;
         fn to_f32(a: __m512i) -> __m512 = _mm512_cvtepi32_ps;
         fn mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps;
         fn fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps;

@@ -7,6 +7,7 @@
 
 pub(crate) mod by256;
 pub(crate) mod by32;
+pub(crate) mod floats;
 pub(crate) mod records;
 pub(crate) mod vectors;
 

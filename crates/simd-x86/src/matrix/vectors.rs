@@ -1,5 +1,7 @@
 //! The vocabulary of integer vectors in which formats unpack their codes.
 
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use cera_quant::num::LANES;
 
 /// Four bytes of every row of a strip: bytes `4r..4r + 4` belong to row `r`.
@@ -59,6 +61,8 @@ pub(crate) trait Vectors: Copy {
     /// `acc` plus the two products of i16 in each i32.
     fn dot2(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 
+    /// The f32 of these bits.
+    fn as_f32(self, a: Self::I) -> Self::F;
     /// The nearest f32 of an i32.
     fn to_f32(self, a: Self::I) -> Self::F;
     /// `a * b`
@@ -67,6 +71,16 @@ pub(crate) trait Vectors: Copy {
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `c - a * b` with one rounding.
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+
+    /// Fetches bytes of memory that lie `ahead` of these into the caches; they need not exist.
+    #[inline(always)]
+    fn prefetch(self, bytes: &[u8], ahead: usize) {
+        let first = bytes.as_ptr().wrapping_add(ahead);
+        for line in (0..bytes.len()).step_by(64) {
+            // SAFETY: SSE is part of x86-64, and a prefetch of any address is harmless.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast()) }
+        }
+    }
 
     /// +0 in every row.
     #[inline(always)]

@@ -102,7 +102,7 @@ fn every_operation_gives_the_bits_of_scalar_lanes() {
     #[cfg(feature = "avx512")]
     if has_all(tiers::AVX512VNNI) {
         // SAFETY: the machine has the tier.
-        let s = unsafe { crate::avx512vnni::lanes::Lanes::new() };
+        let s = unsafe { crate::avx512vnni::lanes::Lanes::<crate::avx512vnni::lanes::Vnni>::new() };
         compare("avx512vnni", s);
         parts("avx512vnni", s);
     }

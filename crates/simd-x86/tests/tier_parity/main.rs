@@ -27,6 +27,7 @@ pub(crate) fn available() -> Vec<Tier> {
     let all = [
         ("avx2", tiers::AVX2, cera_simd_x86::AVX2),
         ("avx512vnni", tiers::AVX512VNNI, cera_simd_x86::AVX512VNNI),
+        ("avx512bf16", tiers::AVX512BF16, cera_simd_x86::AVX512BF16),
     ];
     let asked = std::env::var("CERA_CPU_TIER").ok();
     let mut under_test = Vec::new();

@@ -21,7 +21,7 @@ fn formats(tier: &Tier) -> Vec<(Format, [MatrixFn; 2])> {
     let kernels = |format| Some([(tier.kernels.gemm)(format)?, (tier.kernels.gemv)(format)?]);
     let formats: Vec<_> =
         Format::ALL.into_iter().filter_map(|format| Some((format, kernels(format)?))).collect();
-    assert!(formats.len() > 4, "{} has few kernels", tier.label);
+    assert!(formats.len() == Format::COUNT || tier.label == "avx512bf16", "{} lacks kernels", tier.label);
     formats
 }
 

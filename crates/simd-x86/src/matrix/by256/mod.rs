@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use cera_quant::Format;
 
+use super::by32::AHEAD;
 use super::records::{Record256, float, int};
 use super::vectors::Vectors;
 
@@ -98,6 +99,13 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
         }
         t.fnma(t.mul(self.dmin, scale), t.to_f32(sum), acc)
     }
+}
+
+/// Fetches bytes ahead for a kernel for one token, with every group of 32 elements an eighth of a block.
+#[inline(always)]
+pub(crate) fn prefetch_eighth<T: Vectors, B: Pod>(t: T, block: &B, group: usize) {
+    let eighth = const { size_of::<B>() / 8 };
+    t.prefetch(&bytemuck::bytes_of(block)[group * eighth..][..eighth], AHEAD);
 }
 
 /// Byte `i` of every i32, without a sign.
