@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod architecture;
+mod bench;
 mod files;
 mod formats;
 mod inspect;
