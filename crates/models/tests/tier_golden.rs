@@ -166,10 +166,22 @@ fn few_cells() -> Vec<Cell> {
     ]
 }
 
-/// Four cells for a model of a real size.
-fn four_cells() -> Vec<Cell> {
-    let first = Cell::new("1 thread, chunk 512", 1, ModelOptions::default(), whole);
-    vec![first, Cell::whole(2, 7), Cell::whole(3, 32), Cell::whole(2, 512)]
+/// Fewer cells for a model of a real size.
+fn some_cells() -> Vec<Cell> {
+    let plain = ModelOptions::default();
+    let first = Cell::new("1 thread, chunk 512", 1, plain, whole);
+    let arranged: [(&str, usize, Arrangement); 4] = [
+        ("forked", 1, forked),
+        ("truncated", 2, truncated),
+        ("restored", 3, restored),
+        ("batched", 2, batched),
+    ];
+    let arranged = arranged.map(|(name, threads, arrangement)| Cell {
+        f16_only: true,
+        ..Cell::new(name, threads, plain, arrangement)
+    });
+    let whole = [Cell::whole(2, 1), Cell::whole(2, 7), Cell::whole(3, 32), Cell::whole(2, 512)];
+    std::iter::once(first).chain(whole).chain(arranged).collect()
 }
 
 fn hash(model: &Model, tokens: &[u32], kv: KvType, arrangement: Arrangement) -> String {
@@ -233,7 +245,7 @@ fn cases() -> Vec<Case> {
     };
     let mut cases: Vec<Case> = fixture_files().into_iter().map(fixture).collect();
     if let Some(path) = std::env::var_os("CERA_TEST_SMOLLM2") {
-        let cells = if emulated { few_cells() } else { four_cells() };
+        let cells = if emulated { few_cells() } else { some_cells() };
         cases.push(Case { name: "smollm2".to_owned(), path: path.into(), tokens: 32, cells });
     }
     cases
@@ -267,7 +279,14 @@ fn logits_have_the_golden_hashes() {
         return std::fs::write(path, text).unwrap();
     }
     let golden: Golden = serde_json::from_str(&std::fs::read_to_string(golden_path()).unwrap()).unwrap();
-    for (name, entry) in &computed {
-        assert_eq!(golden.get(name), Some(entry), "{name}");
+    for (name, entry) in &golden {
+        // The demo model is a download: without it this test says less, and `xtask ci` always has it.
+        let absent = name == "smollm2" && std::env::var_os("CERA_TEST_SMOLLM2").is_none();
+        assert!(
+            absent || computed.get(name) == Some(entry),
+            "{name}: {entry:?} is golden, {:?} computed",
+            computed.get(name)
+        );
     }
+    assert!(computed.keys().all(|name| golden.contains_key(name)), "a model has no golden entry");
 }
