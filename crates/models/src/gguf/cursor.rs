@@ -42,6 +42,34 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
+    /// Moves over `n` length-prefixed strings of `what`. A vocabulary has several hundred thousand: the position stays
+    /// in a register, and errors are made apart.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
+    pub(super) fn skip_strings(&mut self, n: usize, what: &dyn Display) -> Result<(), Fault> {
+        let mut rest = &self.bytes[self.at..];
+        for _ in 0..n {
+            match after_string(rest) {
+                Some(after) => rest = after,
+                None => return Err(self.cut_string(self.bytes.len() - rest.len(), what)),
+            }
+        }
+        self.at = self.bytes.len() - rest.len();
+        Ok(())
+    }
+
+    /// What is wrong with the string at `at` that the file is too short for.
+    #[cold]
+    fn cut_string(&self, at: usize, what: &dyn Display) -> Fault {
+        let rest = &self.bytes[at..];
+        let (at, need, left) = match rest.split_first_chunk() {
+            None => (at, 8, rest.len()),
+            Some((&len, text)) => (at + 8, u64::from_le_bytes(len), text.len()),
+        };
+        Fault::Truncated { what: what.to_string(), at: at as u64, need, left: left as u64 }
+    }
+
     /// The next `N` bytes, which are `what`.
     ///
     /// # Errors
@@ -94,6 +122,49 @@ impl<'a> Cursor<'a> {
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.is_empty() => Ok(text),
             _ => Err(Fault::Name { what: what.to_string(), found: super::shown::quoted(bytes) }),
+        }
+    }
+}
+
+/// What follows the length-prefixed string that `bytes` begin with, if they hold all of it.
+fn after_string(bytes: &[u8]) -> Option<&[u8]> {
+    let (&len, text) = bytes.split_first_chunk()?;
+    text.get(usize::try_from(u64::from_le_bytes(len)).ok()?..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same walk by the checked calls for single items.
+    fn one_by_one(cursor: &mut Cursor<'_>, n: usize) -> Result<(), Fault> {
+        for _ in 0..n {
+            let len = cursor.u64(&"text")?;
+            cursor.take(len, &"text")?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn strings_are_skipped_as_one_by_one_and_with_the_same_errors() {
+        let mut file = Vec::new();
+        for text in ["", "a", "two words", "é"] {
+            file.extend((text.len() as u64).to_le_bytes());
+            file.extend(text.as_bytes());
+        }
+        file.extend(u64::MAX.to_le_bytes());
+        file.extend(b"rest");
+        for end in 0..=file.len() {
+            for n in 0..6 {
+                let mut walk = Cursor::new(&file[..end]);
+                let mut single = Cursor::new(&file[..end]);
+                let got = walk.skip_strings(n, &"text");
+                let expected = one_by_one(&mut single, n);
+                assert_eq!(format!("{got:?}"), format!("{expected:?}"), "{n} strings of {end} bytes");
+                if got.is_ok() {
+                    assert_eq!(walk.position(), single.position());
+                }
+            }
         }
     }
 }

@@ -153,7 +153,7 @@ fn read_value(cursor: &mut Cursor<'_>, key: &str) -> Result<Stored, Fault> {
             let (element_type, len) = read_array_head(cursor, key)?;
             let begin = cursor.position();
             let marks = match element_type {
-                ValueType::Str => skip_strings(cursor, len, key, true)?,
+                ValueType::Str => skip_marked_strings(cursor, len, key)?,
                 _ => {
                     skip_elements(cursor, element_type, len, key, 1)?;
                     Box::default()
@@ -204,7 +204,7 @@ fn skip_elements(
         return check_bools(element_type, bytes, key);
     }
     if element_type == ValueType::Str {
-        return skip_strings(cursor, len, key, false).map(drop);
+        return cursor.skip_strings(len, &ValueOf(key));
     }
     if depth >= MAX_ARRAY_DEPTH {
         return Err(Fault::Nesting { key: shown(key), limit: MAX_ARRAY_DEPTH });
@@ -216,17 +216,16 @@ fn skip_elements(
     Ok(())
 }
 
-/// Moves over `len` strings; with `mark`, returns where every [`MARK_STRIDE`]th but the first begins.
-fn skip_strings(cursor: &mut Cursor<'_>, len: usize, key: &str, mark: bool) -> Result<Box<[u64]>, Fault> {
-    let mut marks = Vec::with_capacity(if mark { len.saturating_sub(1) / MARK_STRIDE } else { 0 });
+/// Moves over `len` strings, and returns where every [`MARK_STRIDE`]th but the first begins.
+fn skip_marked_strings(cursor: &mut Cursor<'_>, len: usize, key: &str) -> Result<Box<[u64]>, Fault> {
+    let strides = len.saturating_sub(1) / MARK_STRIDE;
+    let mut marks = Vec::with_capacity(strides);
     let begin = cursor.position();
-    for i in 0..len {
-        if mark && i > 0 && i % MARK_STRIDE == 0 {
-            marks.push((cursor.position() - begin) as u64);
-        }
-        let size = cursor.u64(&ValueOf(key))?;
-        cursor.take(size, &ValueOf(key))?;
+    for _ in 0..strides {
+        cursor.skip_strings(MARK_STRIDE, &ValueOf(key))?;
+        marks.push((cursor.position() - begin) as u64);
     }
+    cursor.skip_strings(len - strides * MARK_STRIDE, &ValueOf(key))?;
     Ok(marks.into_boxed_slice())
 }
 
