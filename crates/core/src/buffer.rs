@@ -1,9 +1,11 @@
 //! Aligned memory, on 2 MB pages where it is large.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use memmap2::MmapMut;
+
+use crate::error::Error;
 
 /// Alignment of every buffer, in bytes: a cache line and the widest vector register.
 pub const ALIGN: usize = 64;
@@ -35,29 +37,33 @@ unsafe impl Sync for AlignedBuf {}
 impl AlignedBuf {
     /// `len` bytes of zeros. Pages are taken from the system when they are first written.
     ///
-    /// # Panics
-    /// If `len` does not fit the address space; callers size buffers from checked products.
-    pub fn zeroed(len: usize) -> AlignedBuf {
-        if len >= LARGE_PAGE
-            && let Some(buf) = AlignedBuf::mapped(len)
-        {
-            return buf;
-        }
-        AlignedBuf::heap(len)
+    /// # Errors
+    /// [`Error::OutOfMemory`] if the system refuses the bytes, or if they do not fit the address space.
+    pub fn zeroed(len: usize) -> Result<AlignedBuf, Error> {
+        let large = if len >= LARGE_PAGE { AlignedBuf::mapped(len) } else { None };
+        large.or_else(|| AlignedBuf::heap(len)).ok_or(Error::OutOfMemory { bytes: len })
     }
 
-    fn heap(len: usize) -> AlignedBuf {
+    /// A buffer of its own with the same bytes.
+    ///
+    /// # Errors
+    /// As [`AlignedBuf::zeroed`].
+    pub fn try_clone(&self) -> Result<AlignedBuf, Error> {
+        let mut copy = AlignedBuf::zeroed(self.len)?;
+        copy.copy_from_slice(self);
+        Ok(copy)
+    }
+
+    /// Memory of the allocator; `None` if it has none.
+    fn heap(len: usize) -> Option<AlignedBuf> {
         if len == 0 {
             let ptr = NonNull::<Aligned>::dangling().cast();
-            return AlignedBuf { ptr, len, layout: None, _map: None };
+            return Some(AlignedBuf { ptr, len, layout: None, _map: None });
         }
-        let Ok(layout) = Layout::from_size_align(len, ALIGN) else {
-            panic!("a buffer of {len} bytes does not fit the address space")
-        };
+        let layout = Layout::from_size_align(len, ALIGN).ok()?;
         // SAFETY: the layout has a nonzero size.
         let ptr = unsafe { alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
-        AlignedBuf { ptr, len, layout: Some(layout), _map: None }
+        Some(AlignedBuf { ptr: NonNull::new(ptr)?, len, layout: Some(layout), _map: None })
     }
 
     /// Anonymous memory of its own, on large pages if the system gives them; `None` if it gives no mapping.
@@ -113,14 +119,6 @@ impl std::ops::DerefMut for AlignedBuf {
     }
 }
 
-impl Clone for AlignedBuf {
-    fn clone(&self) -> AlignedBuf {
-        let mut copy = AlignedBuf::zeroed(self.len);
-        copy.copy_from_slice(self);
-        copy
-    }
-}
-
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
@@ -143,14 +141,21 @@ mod tests {
     #[test]
     fn buffers_are_aligned_zeroed_and_their_own() {
         for len in [0, 1, 63, 4096, LARGE_PAGE - 1, LARGE_PAGE, LARGE_PAGE + 1, 3 * LARGE_PAGE + 17] {
-            let mut buf = AlignedBuf::zeroed(len);
+            let mut buf = AlignedBuf::zeroed(len).unwrap();
             assert_eq!((buf.len(), buf.is_empty()), (len, len == 0));
             assert!(buf.as_ptr().align_offset(ALIGN) == 0, "{len}");
             assert!(buf.iter().all(|&byte| byte == 0), "{len}");
             buf.fill(7);
-            let copy = buf.clone();
+            let copy = buf.try_clone().unwrap();
             buf.fill(9);
             assert!(copy.iter().all(|&byte| byte == 7), "{len}");
+        }
+    }
+
+    #[test]
+    fn memory_that_the_system_has_not_is_an_error() {
+        for bytes in [1 << 60, isize::MAX as usize, usize::MAX] {
+            assert_eq!(AlignedBuf::zeroed(bytes).unwrap_err(), Error::OutOfMemory { bytes });
         }
     }
 }

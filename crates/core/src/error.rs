@@ -60,6 +60,12 @@ pub enum Error {
     /// A state or snapshot belongs to another model or KV type.
     #[error("the state belongs to another model or another KV type")]
     StateMismatch,
+    /// The system refused memory.
+    #[error("the system refused {bytes} bytes of memory")]
+    OutOfMemory {
+        /// The bytes that were asked for.
+        bytes: usize,
+    },
     /// A worker panicked: a bug of this library. The step was not done.
     #[error("a worker panicked: {0}")]
     Panic(String),

@@ -3,13 +3,17 @@
 use std::time::Instant;
 
 use crate::buffer::AlignedBuf;
+use crate::error::Error;
 
 /// The rate, in bytes per second, at which `width` threads read `bytes` of memory, each its own part: the best of
 /// `repeats` rounds. For a rate of memory rather than of a cache `bytes` must be well over its size.
 ///
 /// Reading only, since decoding does little else.
-pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> f64 {
-    let mut buf = AlignedBuf::zeroed(bytes);
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> Result<f64, Error> {
+    let mut buf = AlignedBuf::zeroed(bytes)?;
     // Written once, so that every page is memory of its own rather than the system's page of zeros.
     buf.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
     let part = bytes.div_ceil(width.max(1)).next_multiple_of(64);
@@ -23,7 +27,7 @@ pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> f64 {
         });
         best = best.max(bytes as f64 / start.elapsed().as_secs_f64());
     }
-    best
+    Ok(best)
 }
 
 /// Sums words in several chains, so that loads alone bound the speed.
@@ -55,7 +59,7 @@ mod tests {
     #[test]
     fn a_rate_comes_out_for_any_width() {
         for width in [0, 1, 3] {
-            assert!(read_bandwidth(width, 1 << 16, 1) > 0.0);
+            assert!(read_bandwidth(width, 1 << 16, 1).unwrap() > 0.0);
         }
     }
 }

@@ -134,19 +134,24 @@ impl SeqState {
 
     /// Makes pages for `tokens` more positions, of which this state is the only owner, and gives the address of every
     /// page per layer. Pages before the first new position may be shared and must not be written.
-    pub(crate) fn reserve(&mut self, tokens: usize) -> Vec<Vec<*mut u8>> {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; the positions held are as they were.
+    pub(crate) fn reserve(&mut self, tokens: usize) -> Result<Vec<Vec<*mut u8>>, Error> {
         let (first, pages) = (self.len / PAGE_KEYS, (self.len + tokens).div_ceil(PAGE_KEYS));
         let kv = self.kv;
         let layers = self.layers.iter_mut().zip(&self.spec.layers);
         layers
             .map(|(layer, LayerState::Kv(shape))| {
-                layer.resize_with(pages.max(layer.len()), || {
-                    Arc::new(AlignedBuf::zeroed(shape.page_len() * kv.bytes()))
-                });
-                for page in &mut layer[first.min(pages)..] {
-                    Arc::make_mut(page);
+                while layer.len() < pages {
+                    layer.push(Arc::new(AlignedBuf::zeroed(shape.page_len() * kv.bytes())?));
                 }
-                layer.iter().map(|page| page.as_ptr_mut()).collect()
+                for page in &mut layer[first.min(pages)..] {
+                    if Arc::get_mut(page).is_none() {
+                        *page = Arc::new(page.try_clone()?);
+                    }
+                }
+                Ok(layer.iter().map(|page| page.as_ptr_mut()).collect())
             })
             .collect()
     }

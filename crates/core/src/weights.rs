@@ -10,6 +10,7 @@ use cera_quant::{Format, QuantError};
 use rayon::prelude::*;
 
 use crate::buffer::{ALIGN, AlignedBuf};
+use crate::error::Error;
 
 /// Bytes that outlive the matrices which read them: a mapped file, for example.
 pub trait ByteSource: Send + Sync + fmt::Debug {
@@ -69,8 +70,8 @@ impl Matrix {
     /// The same matrix in packed strips, in memory of its own.
     ///
     /// # Errors
-    /// [`QuantError`] if the packed size overflows.
-    pub fn packed(&self) -> Result<Matrix, QuantError> {
+    /// As [`pack_all`].
+    pub fn packed(&self) -> Result<Matrix, Error> {
         let mut packed = pack_all(std::slice::from_ref(self), 1, |_| {})?;
         Ok(packed.swap_remove(0))
     }
@@ -197,12 +198,12 @@ impl Matrix {
 /// is packed. A matrix that is packed already stays as it is.
 ///
 /// # Errors
-/// [`QuantError`] if the packed size overflows.
+/// [`Error::Quant`] if the packed size overflows, [`Error::OutOfMemory`].
 pub fn pack_all(
     matrices: &[Matrix],
     width: usize,
     mut done: impl FnMut(usize),
-) -> Result<Vec<Matrix>, QuantError> {
+) -> Result<Vec<Matrix>, Error> {
     let mut ranges = Vec::with_capacity(matrices.len());
     let mut end = 0usize;
     for matrix in matrices {
@@ -218,7 +219,7 @@ pub fn pack_all(
         })?;
         ranges.push(start..end);
     }
-    let mut arena = AlignedBuf::zeroed(end);
+    let mut arena = AlignedBuf::zeroed(end)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(width).build();
     for (i, (matrix, range)) in matrices.iter().zip(&ranges).enumerate() {
         match &pool {

@@ -6,6 +6,7 @@ use cera_quant::kv::{KvPages, KvShape, KvType};
 use cera_quant::ops::rope_table;
 
 use super::SeqStep;
+use crate::error::Error;
 use crate::graph::{Graph, StateId};
 use crate::state::LayerState;
 
@@ -68,7 +69,10 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Prepares a pass: reserves state for its tokens and computes the rotary tables.
-    pub(super) fn new(graph: &Graph, runs: &[Run], steps: &mut [SeqStep<'_>]) -> Batch {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; state may have been reserved then, but no sequence is longer.
+    pub(super) fn new(graph: &Graph, runs: &[Run], steps: &mut [SeqStep<'_>]) -> Result<Batch, Error> {
         let mut batch = Batch {
             ids: Vec::new(),
             positions: Vec::new(),
@@ -90,10 +94,10 @@ impl Batch {
                 batch.sequences.push(sequence);
             }
             batch.kv.push(step.state.kv_type());
-            batch.pages.push(Pages(step.state.reserve(count)));
+            batch.pages.push(Pages(step.state.reserve(count)?));
         }
         batch.tables = graph.ropes.iter().map(|rope| batch.table(&rope.inv_freq)).collect();
-        batch
+        Ok(batch)
     }
 
     fn table(&self, inv_freq: &[f32]) -> (Vec<f32>, Vec<f32>) {

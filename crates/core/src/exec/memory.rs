@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::buffer::{ALIGN, AlignedBuf};
+use crate::error::Error;
 use crate::plan::{Place, Plan};
 
 /// Memory for the slots of a plan.
@@ -16,14 +17,17 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Memory for passes of up to `capacity` tokens.
-    pub(super) fn new(plan: &Plan, capacity: usize) -> Memory {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(super) fn new(plan: &Plan, capacity: usize) -> Result<Memory, Error> {
         let mut end = 0;
         let mut offsets = Vec::with_capacity(plan.slots.len());
         for row in &plan.slots {
             offsets.push(end);
             end += (row * capacity).next_multiple_of(ALIGN);
         }
-        Memory { buf: AlignedBuf::zeroed(end), offsets, capacity }
+        Ok(Memory { buf: AlignedBuf::zeroed(end)?, offsets, capacity })
     }
 
     /// Tokens that fit.

@@ -264,10 +264,10 @@ impl Program {
         data: &mut Vec<f32>,
     ) -> Result<(), Error> {
         let Extras { values, tap, cancel } = extras;
-        let batch = Batch::new(&self.graph, runs, steps);
+        let batch = Batch::new(&self.graph, runs, steps)?;
         let memory = match workspace {
             Some(memory) if memory.capacity() >= batch.len() => memory,
-            _ => workspace.insert(Memory::new(&self.plan, batch.len())),
+            _ => workspace.insert(Memory::new(&self.plan, batch.len())?),
         };
         let pass = Pass::new(self, &batch, memory);
         if values.is_empty() {

@@ -7,7 +7,7 @@ fn state(limit: usize) -> SeqState {
 }
 
 fn append(state: &mut SeqState, tokens: usize) -> Vec<Vec<*mut u8>> {
-    let pages = state.reserve(tokens);
+    let pages = state.reserve(tokens).unwrap();
     state.advance(tokens);
     pages
 }

@@ -45,7 +45,7 @@ pub(super) fn run(model: &Model, case: &Case) -> Result<Sample> {
         step(model, &mut state, &[token(case.depth + i)], Want::Last)?;
     }
     let time = start.elapsed();
-    let bandwidth = roofline::read_bandwidth(runtime.width(), PROBE_BYTES, 2);
+    let bandwidth = roofline::read_bandwidth(runtime.width(), PROBE_BYTES, 2)?;
     Ok(Sample { time, bandwidth, hits: runtime.hits() })
 }
 
