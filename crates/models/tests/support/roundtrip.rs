@@ -20,8 +20,13 @@ pub(crate) fn rewrite_keys(file: &GgufFile) -> Vec<u8> {
 }
 
 fn writer_of_keys(file: &GgufFile) -> GgufWriter {
+    writer_of_keys_but(file, "")
+}
+
+/// A writer with the metadata of the file in order, without the value of `left_out`.
+pub(crate) fn writer_of_keys_but(file: &GgufFile, left_out: &str) -> GgufWriter {
     let mut writer = GgufWriter::new().version(file.version()).padding(file.alignment());
-    for (key, value) in file.metadata() {
+    for (key, value) in file.metadata().filter(|(key, _)| *key != left_out) {
         writer = writer.kv_raw(key, value.ty().id(), encode(value));
     }
     writer

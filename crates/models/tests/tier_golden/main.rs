@@ -1,0 +1,192 @@
+//! The promise of equal bits: the hashes of the logits of every model, however they are computed, are those of
+//! `tests/golden.json`, and the kernels of the tier computed them.
+//!
+//! With `CERA_BLESS=PATH` the test writes what it computed to that path instead of comparing.
+#![allow(clippy::unwrap_used)]
+
+mod cells;
+#[path = "../common/mod.rs"]
+mod common;
+mod kernels;
+mod requantize;
+#[path = "../support/roundtrip.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod roundtrip;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cells::{Cell, KV_TYPES, sequence};
+use cera_core::Runtime;
+use cera_models::{Model, logits_hash};
+use cera_quant::Format;
+use cera_quant::kv::KvType;
+use cera_testkit::fixtures;
+use common::TestRuntime;
+use sha2::{Digest, Sha256};
+
+/// What the golden file holds for one model and sequence.
+#[derive(Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Entry {
+    /// SHA-256 of the file.
+    file: String,
+    /// Tokens of the sequence; see [`sequence`].
+    tokens: usize,
+    /// The hash of all logits with an f32 cache.
+    kv_f32: String,
+    /// The hash of all logits with an f16 cache.
+    kv_f16: String,
+}
+
+impl Entry {
+    fn hash(&mut self, kv: KvType) -> &mut String {
+        match kv {
+            KvType::F32 => &mut self.kv_f32,
+            KvType::F16 => &mut self.kv_f16,
+        }
+    }
+}
+
+type Golden = BTreeMap<String, Entry>;
+
+fn golden() -> Golden {
+    let path = fixtures::dir().join("../golden.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// SHA-256 in lower-case hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A model and a sequence to test.
+struct Case {
+    /// The name in the golden file.
+    name: String,
+    path: PathBuf,
+    tokens: usize,
+    cells: Vec<Cell>,
+}
+
+/// Every fixture that this version supports, by its path below the fixtures.
+fn fixture_files() -> Vec<String> {
+    let mut files = vec!["arch/llama/model.gguf".to_owned(), "arch/mistral/model.gguf".to_owned()];
+    let quant = std::fs::read_dir(fixtures::dir().join("quant")).unwrap();
+    let names = quant.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    files.extend(names.filter(|name| name.ends_with(".gguf")).map(|name| format!("quant/{name}")));
+    files.sort();
+    assert_eq!(files.len(), 17);
+    files
+}
+
+/// Tokens that fill more than one pass of 512 tokens and more than two chunks of 256 keys.
+const LONG: usize = 600;
+
+/// The fixtures with `tokens` tokens.
+fn fixture_cases(tokens: usize, cells: &[Cell]) -> impl Iterator<Item = Case> {
+    fixture_files().into_iter().map(move |file| Case {
+        path: fixtures::dir().join(&file),
+        name: if tokens == LONG { format!("{file}, {LONG} tokens") } else { file },
+        tokens,
+        cells: cells.to_vec(),
+    })
+}
+
+fn demo_case(name: &str, path: PathBuf, cells: Vec<Cell>) -> Case {
+    Case { name: name.to_owned(), path, tokens: 32, cells }
+}
+
+/// The cases under emulation, where time is short.
+fn emulated_cases() -> Vec<Case> {
+    let demo = std::env::var_os("CERA_TEST_SMOLLM2");
+    let demo = demo.map(|path| demo_case("smollm2", path.into(), cells::few()));
+    fixture_cases(96, &cells::few()).chain(demo).collect()
+}
+
+/// All cases. The scalar tier computes long sequences in one way.
+fn cases(tier: &str, golden: &Golden) -> Vec<Case> {
+    let long = if tier == "scalar" { cells::one() } else { cells::long() };
+    let mut cases: Vec<Case> = fixture_cases(96, &cells::all()).chain(fixture_cases(LONG, &long)).collect();
+    if let Some(path) = std::env::var_os("CERA_TEST_SMOLLM2") {
+        let source = Path::new(&path);
+        for (name, format) in [("smollm2 in Q4_0", Format::Q4_0), ("smollm2 in Q8_0", Format::Q8_0)] {
+            let known = golden.get(name).map(|entry| entry.file.as_str());
+            cases.push(demo_case(name, requantize::provide(source, format, known), cells::four()));
+        }
+        cases.push(demo_case("smollm2", source.to_owned(), cells::some()));
+    }
+    cases
+}
+
+/// One runtime per number of threads.
+struct Runtimes([TestRuntime; 3]);
+
+impl Runtimes {
+    fn of(&self, threads: usize) -> Arc<Runtime> {
+        self.0[threads - 1].share()
+    }
+}
+
+fn hash(model: &Model, tokens: &[u32], cell: &Cell, kv: KvType) -> String {
+    let logits = (cell.arrangement)(model, tokens, kv);
+    assert_eq!(logits.len(), tokens.len() * model.vocabulary());
+    logits_hash(&logits).unwrap()
+}
+
+/// The entry of a case, and the cells that depart from it or ran on other kernels.
+fn entry(case: &Case, runtimes: &Runtimes) -> (Entry, Vec<String>) {
+    let file = sha256(&std::fs::read(&case.path).unwrap());
+    let mut entry = Entry { file, tokens: case.tokens, ..Entry::default() };
+    let mut faults = Vec::new();
+    for cell in &case.cells {
+        let runtime = runtimes.of(cell.threads);
+        let model = Model::load(&case.path, runtime.clone(), cell.options).unwrap();
+        let tokens = sequence(case.tokens, model.vocabulary(), 0);
+        for &kv in cell.kv {
+            let place = || format!("{}: {}, KV {}", case.name, cell.name, kv.label());
+            let before = kernels::calls(&runtime);
+            let hash = hash(&model, &tokens, cell, kv);
+            let fault = kernels::fault(&model, &runtime, &before, (cell.passes, kv));
+            faults.extend(fault.map(|fault| format!("{}: {fault}", place())));
+            let first = entry.hash(kv);
+            if first.is_empty() {
+                *first = hash;
+            } else if *first != hash {
+                faults.push(format!("{}: other bits than those of the first cell", place()));
+            }
+        }
+    }
+    assert!(KV_TYPES.iter().all(|&kv| !entry.hash(kv).is_empty()), "{} lacks a KV type", case.name);
+    (entry, faults)
+}
+
+#[test]
+fn logits_have_the_golden_hashes() {
+    let golden = golden();
+    let runtimes = Runtimes([1, 2, 3].map(TestRuntime::with_threads));
+    let tier = runtimes.of(1).table().tier().label();
+    let emulated = std::env::var_os("CERA_TEST_EMULATED").is_some();
+    let cases = if emulated { emulated_cases() } else { cases(tier, &golden) };
+    let (mut computed, mut faults) = (Golden::new(), Vec::new());
+    for case in cases {
+        let (entry, departed) = entry(&case, &runtimes);
+        computed.insert(case.name, entry);
+        faults.extend(departed);
+    }
+    assert!(faults.is_empty(), "{} cells are wrong:\n{}", faults.len(), faults.join("\n"));
+    if let Some(path) = std::env::var_os("CERA_BLESS") {
+        let text = serde_json::to_string_pretty(&computed).unwrap() + "\n";
+        return std::fs::write(path, text).unwrap();
+    }
+    for (name, entry) in &computed {
+        let golden = golden.get(name);
+        assert!(golden == Some(entry), "{name}: {golden:?} is golden, {entry:?} computed");
+    }
+    // The demo model is a download: without it this test says less, and `xtask ci` always has it.
+    let demo = std::env::var_os("CERA_TEST_SMOLLM2").is_some();
+    let due = |name: &str| !emulated && (demo || !name.starts_with("smollm2"));
+    let absent: Vec<&String> =
+        golden.keys().filter(|name| due(name) && !computed.contains_key(*name)).collect();
+    assert!(absent.is_empty(), "golden, but not computed: {absent:?}");
+}
