@@ -7,6 +7,8 @@ mod output;
 
 use std::process::ExitCode;
 
+use anyhow::{Context, Result};
+use cera_core::settings::{LOG_VARIABLE, Settings};
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
@@ -30,17 +32,25 @@ enum Command {
     Tiers(cmd::tiers::Args),
 }
 
+/// Sends messages to standard error, those that the settings ask for.
+fn start_log() -> Result<()> {
+    let settings = Settings::from_env()?;
+    let filter = settings.log.get().map_or("warn", |filter| filter.get());
+    let filter = EnvFilter::try_new(filter)
+        .with_context(|| format!("{LOG_VARIABLE}: {filter:?} is not a filter of messages"))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("CERA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
-    let result = match &cli.command {
+    let run = || match &cli.command {
         Command::Bench(args) => cmd::bench::run(args),
         Command::Logits(args) => cmd::logits::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Tiers(args) => cmd::tiers::run(args),
     };
-    match result {
+    match start_log().and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::error(&error);

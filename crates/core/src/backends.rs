@@ -6,9 +6,24 @@ use cera_quant::scalar;
 use crate::probe::Arch;
 use crate::tier::CpuTier;
 
-/// The tiers that have at least one kernel of their own. A tier that inherits everything is not listed, so that it is
-/// never claimed.
-const IMPLEMENTED: &[CpuTier] = &[CpuTier::Scalar, CpuTier::Avx2, CpuTier::Avx512Vnni];
+/// The tiers that have at least one kernel of their own, with their kernels where this build has them. A tier that
+/// inherits everything is not listed, so that it is never claimed.
+const KERNELS: [(CpuTier, Option<TierKernels>); 3] = [
+    (CpuTier::Scalar, Some(scalar::KERNELS)),
+    (CpuTier::Avx2, cera_simd_x86::AVX2),
+    (CpuTier::Avx512Vnni, cera_simd_x86::AVX512VNNI),
+];
+
+/// The tiers of [`KERNELS`].
+const IMPLEMENTED: [CpuTier; KERNELS.len()] = {
+    let mut tiers = [CpuTier::Scalar; KERNELS.len()];
+    let mut i = 0;
+    while i < KERNELS.len() {
+        tiers[i] = KERNELS[i].0;
+        i += 1;
+    }
+    tiers
+};
 
 /// The Cargo features that compile tiers in, and whether this build has them.
 const CARGO_FEATURES: &[(&str, bool)] = &[
@@ -34,12 +49,7 @@ pub(crate) const fn required_features(tier: CpuTier) -> &'static [&'static str] 
 
 /// The kernels that a tier has of its own, if this build has any.
 pub(crate) fn kernels(tier: CpuTier) -> Option<TierKernels> {
-    match tier {
-        CpuTier::Scalar => Some(scalar::KERNELS),
-        CpuTier::Avx2 => cera_simd_x86::AVX2,
-        CpuTier::Avx512Vnni => cera_simd_x86::AVX512VNNI,
-        CpuTier::Avx512Bf16 | CpuTier::Neon | CpuTier::NeonDotprod | CpuTier::NeonI8mm => None,
-    }
+    KERNELS.iter().find(|(of, _)| *of == tier).and_then(|(_, kernels)| *kernels)
 }
 
 /// What a build of cera contains.
@@ -56,7 +66,7 @@ pub(crate) struct Build {
 impl Build {
     /// This build.
     pub(crate) fn this(arch: Arch) -> Build {
-        Build { arch, implemented: IMPLEMENTED, cargo_features: CARGO_FEATURES }
+        Build { arch, implemented: &IMPLEMENTED, cargo_features: CARGO_FEATURES }
     }
 
     /// Whether a Cargo feature is on.

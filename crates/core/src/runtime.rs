@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::counters::{Counters, KernelHits};
 use crate::error::Error;
-use crate::pool::Pool;
+use crate::pool::{Pool, SPIN};
 use crate::settings::{Settings, SettingsError};
 use crate::table::KernelTable;
 use crate::tier::{TierChoice, TierError};
@@ -36,7 +36,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime as the environment asks for: `CERA_CPU_TIER`, `CERA_THREADS`.
+    /// A runtime as the environment asks for: `CERA_CPU_TIER`, `CERA_THREADS`, `CERA_SPIN_US`.
     ///
     /// # Errors
     /// [`RuntimeError`] if a variable has a wrong value or asks for a tier that cannot run, or if the system refuses a
@@ -52,7 +52,9 @@ impl Runtime {
     pub fn from_settings(settings: &Settings) -> Result<Arc<Runtime>, RuntimeError> {
         let table = KernelTable::new(&TierChoice::detect(settings)?);
         let width = Width::choose(&settings.threads, WidthFacts::native());
-        Ok(Runtime::with_width(table, width.threads)?)
+        tracing::debug!(%width, "chose the number of threads");
+        let spin = settings.spin.get().map_or(SPIN, |spin| spin.get());
+        Ok(Runtime::assemble(table, Pool::with_spin(width.threads, spin)?))
     }
 
     /// A runtime over `table` that runs on the calling threads alone.

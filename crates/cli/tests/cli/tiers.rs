@@ -8,6 +8,8 @@ use crate::program::{Run, cera, fixture, json};
 
 const TIER: &str = "CERA_CPU_TIER";
 const THREADS: &str = "CERA_THREADS";
+const SPIN: &str = "CERA_SPIN_US";
+const LOG: &str = "CERA_LOG";
 const TIERS: &str = "scalar, avx2, avx512vnni, avx512bf16, neon, neon-dotprod, neon-i8mm";
 
 /// What every command that computes or speaks of kernels says when the variable has this value.
@@ -59,7 +61,7 @@ fn a_tier_that_does_not_exist_is_refused_with_those_that_do() {
 #[test]
 fn a_value_that_is_not_unicode_is_refused() {
     use std::os::unix::ffi::OsStrExt;
-    for variable in [TIER, THREADS] {
+    for variable in [TIER, THREADS, SPIN, LOG] {
         let message = refusal(variable, OsStr::from_bytes(b"\xff"));
         assert_eq!(message, format!("{variable}: its value is not valid Unicode"));
     }
@@ -173,4 +175,44 @@ fn a_number_of_threads_is_followed() {
         assert_eq!(report["threads"].to_string(), value);
         assert!(text(&report["threads_reason"]).ends_with("set by CERA_THREADS"), "{report}");
     }
+}
+
+#[test]
+fn every_setting_is_listed_with_where_it_comes_from() {
+    let report = json(cera().arg("tiers").env(SPIN, "0").env(LOG, "error"));
+    let rows: Vec<[&str; 3]> = list(&report["settings"])
+        .iter()
+        .map(|row| [text(&row["name"]), row["value"].as_str().unwrap_or("-"), text(&row["source"])])
+        .collect();
+    let expected = [
+        [TIER, "-", "default"],
+        [THREADS, "-", "default"],
+        [SPIN, "0", "environment"],
+        [LOG, "error", "environment"],
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn other_wrong_settings_are_refused() {
+    for value in ["", "-1", "1us", "1000001"] {
+        let message = refusal(SPIN, value);
+        assert!(
+            message.starts_with(&format!("CERA_SPIN_US: {value:?} is not a number of micro")),
+            "{message}"
+        );
+    }
+    for value in ["", "cera_core=loud", "a=b=c"] {
+        let message = refusal(LOG, value);
+        assert!(
+            message.starts_with(&format!("CERA_LOG: {value:?} is not a filter of messages")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn the_log_tells_the_choices_on_standard_error() {
+    let run = Run::of(cera().arg("tiers").env(LOG, "cera_core=debug").env(TIER, "scalar"));
+    assert!(run.code == Some(0) && run.stderr.contains("chose the CPU tier tier=\"scalar\""), "{run:?}");
 }

@@ -54,6 +54,7 @@ pub use self::cancel::CancelToken;
 pub use self::float_mode::DefaultMode;
 use self::shared::Shared;
 pub(crate) use self::shared::panic_message;
+pub(crate) use self::spin::SPIN;
 use self::sync::{Arc, INSIDE, thread};
 use self::turn::Turns;
 use crate::error::Error;
@@ -88,7 +89,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Thread`] if the system refuses a thread.
     pub(crate) fn new(width: usize) -> Result<Pool, Error> {
-        Pool::with_spin(width, spin::SPIN)
+        Pool::with_spin(width, SPIN)
     }
 
     /// As [`Pool::new`]; workers without work sleep after `spin`.
@@ -106,7 +107,7 @@ impl Pool {
 
     /// A pool of one worker, the calling thread.
     pub(crate) fn single() -> Pool {
-        Pool::without_threads(1, spin::SPIN)
+        Pool::without_threads(1, SPIN)
     }
 
     /// A pool whose workers have yet to arrive, but for worker 0.
@@ -139,6 +140,11 @@ impl Pool {
         cancel: Option<&CancelToken>,
     ) -> Result<(), Error> {
         self.enter()?.run(phases, range, cancel)
+    }
+
+    /// How long a worker without work spins.
+    pub(crate) fn spin(&self) -> Duration {
+        self.shared.spin()
     }
 }
 

@@ -330,6 +330,12 @@ impl Shared {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How long a worker without work spins, for tests.
+    #[cfg(test)]
+    pub(super) fn spin(&self) -> Duration {
+        self.spin
+    }
+
     /// What sleeps, for tests.
     #[cfg(all(test, not(loom)))]
     pub(super) fn asleep(&self) -> usize {

@@ -6,7 +6,7 @@ use super::sync::thread;
 
 /// How long a worker looks for work before it sleeps. More saves the cost of waking (about 5 µs and a system call) where
 /// phases or steps follow each other slowly, fewer wastes less of a processor that others want.
-pub(super) const SPIN: Duration = Duration::from_micros(60);
+pub(crate) const SPIN: Duration = Duration::from_micros(60);
 
 /// After this long a waiting worker lets other threads of its processor run first: the one it waits for may be among them.
 const POLITE: Duration = Duration::from_micros(8);

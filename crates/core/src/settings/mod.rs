@@ -1,5 +1,7 @@
 //! The tuning knobs of cera: every environment variable that it reads, in one table.
 
+mod values;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +10,8 @@ use thiserror::Error;
 
 use crate::tier::CpuTier;
 use crate::width::ThreadCount;
+
+pub use values::{LogFilter, LogFilterError, SpinTime, SpinTimeError};
 
 /// Where the value of a setting comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +134,10 @@ settings! {
     /// The number of threads that compute, the calling one included.
     threads: ThreadCount = THREADS_VARIABLE "CERA_THREADS",
         default "the physical performance cores, within the affinity mask and the CPU quota";
+    /// Microseconds for which a thread without work looks for some before it sleeps.
+    spin: SpinTime = SPIN_VARIABLE "CERA_SPIN_US", default "60";
+    /// What the program reports on standard error, as `tracing` filters are written.
+    log: LogFilter = LOG_VARIABLE "CERA_LOG", default "warn";
 }
 
 impl Settings {

@@ -38,6 +38,25 @@ fn everything_else_is_an_error_that_says_what_is_valid() {
         );
         assert_eq!(settings(&[("CERA_THREADS", wrong)]), Err(expected));
     }
+    for wrong in ["", "-1", "1.5", "60us", "1000001", "99999999999"] {
+        let expected = format!(
+            "CERA_SPIN_US: {wrong:?} is not a number of microseconds; expected a whole number from 0 to 1000000"
+        );
+        assert_eq!(settings(&[("CERA_SPIN_US", wrong)]), Err(expected));
+    }
+    let empty = settings(&[("CERA_LOG", "")]).unwrap_err();
+    assert!(empty.starts_with("CERA_LOG: \"\" is not a filter"), "{empty}");
+}
+
+#[test]
+fn the_time_to_look_for_work_reaches_the_pool() {
+    use std::time::Duration;
+    for (value, micros) in [(None, 60), (Some("0"), 0), (Some("1000000"), 1_000_000)] {
+        let pairs: Vec<_> =
+            [("CERA_THREADS", "2")].into_iter().chain(value.map(|v| ("CERA_SPIN_US", v))).collect();
+        let runtime = crate::Runtime::from_settings(&settings(&pairs).unwrap()).unwrap();
+        assert_eq!((runtime.width(), runtime.pool.spin()), (2, Duration::from_micros(micros)));
+    }
 }
 
 #[cfg(unix)]
@@ -51,7 +70,10 @@ fn a_value_that_is_not_unicode_is_an_error() {
 #[test]
 fn rows_list_every_setting() {
     let rows = settings(&[("CERA_THREADS", "3")]).unwrap().rows();
-    assert_eq!(rows.iter().map(|r| r.name).collect::<Vec<_>>(), [CPU_TIER_VARIABLE, THREADS_VARIABLE]);
+    assert_eq!(
+        rows.iter().map(|r| r.name).collect::<Vec<_>>(),
+        [CPU_TIER_VARIABLE, THREADS_VARIABLE, SPIN_VARIABLE, LOG_VARIABLE]
+    );
     assert_eq!(rows[0].meaning, "The CPU tier to run.");
     assert_eq!((rows[0].value.as_deref(), rows[0].source.name()), (None, "default"));
     assert_eq!((rows[1].value.as_deref(), rows[1].source.name()), (Some("3"), "environment"));

@@ -8,7 +8,8 @@ use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
 use super::{F32Op, KernelOp, KernelTable};
 use crate::counters::Counters;
 
-/// The kernels of a table as one worker of the executor calls them: checked, and counted.
+/// The kernels of a table as one worker of the executor calls them: checked, counted, and on a thread that is in the
+/// default floating-point mode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernels<'a> {
     pub(crate) table: &'a KernelTable,
@@ -32,7 +33,8 @@ macro_rules! op {
         $(#[$doc])*
         pub(crate) fn $name(&self, args: &mut $args<'_>) {
             self.hit(KernelOp::F32($op));
-            self.table.$name(args);
+            // SAFETY: a table exists only for a tier that the machine runs.
+            unsafe { (self.table.ops.$name)(args) };
         }
     };
 }
@@ -42,13 +44,14 @@ macro_rules! kv_kernels {
         impl KvKernels for $elem {
             fn attention(kernels: &Kernels<'_>, args: &mut AttentionArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($attention_op));
-                kernels.table.$attention(args);
+                // SAFETY: a table exists only for a tier that the machine runs.
+                unsafe { (kernels.table.ops.$attention)(args) };
             }
 
             unsafe fn append(kernels: &Kernels<'_>, args: &mut AppendArgs<'_, Self>) {
                 kernels.hit(KernelOp::F32($append_op));
-                // SAFETY: the caller's promise.
-                unsafe { kernels.table.$append(args) };
+                // SAFETY: a table exists only for a tier that the machine runs; the caller promises the rest.
+                unsafe { (kernels.table.ops.$append)(args) };
             }
         }
     };

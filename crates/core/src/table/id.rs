@@ -10,52 +10,44 @@ use crate::tier::CpuTier;
 /// Kernels of a table: GEMM and GEMV per weight format, a quantizer per activation format, the f32 operations.
 pub(crate) const SLOTS: usize = 2 * Format::COUNT + ActFormat::ALL.len() + F32_OPS.len();
 
-/// The f32 operations, in slot order.
-pub(crate) const F32_OPS: [F32Op; 8] = [
-    F32Op::RmsNorm,
-    F32Op::Add,
-    F32Op::Gated,
-    F32Op::Rope,
-    F32Op::AttentionF32,
-    F32Op::AttentionF16,
-    F32Op::AppendF32,
-    F32Op::AppendF16,
-];
+macro_rules! f32_ops {
+    ($($(#[doc = $doc:literal])+ $op:ident $label:literal;)*) => {
+        /// An f32 operation of a layer.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum F32Op {
+            $($(#[doc = $doc])+ $op,)*
+        }
 
-/// An f32 operation of a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum F32Op {
-    /// RMS normalisation.
-    RmsNorm,
-    /// Element-wise addition.
-    Add,
-    /// Activation times factor.
-    Gated,
-    /// Rotary position embedding.
-    Rope,
-    /// Attention over an f32 cache.
-    AttentionF32,
-    /// Attention over an f16 cache.
-    AttentionF16,
-    /// Writing to an f32 cache.
-    AppendF32,
-    /// Writing to an f16 cache.
-    AppendF16,
+        /// The f32 operations, in slot order.
+        pub(crate) const F32_OPS: [F32Op; [$($label),*].len()] = [$(F32Op::$op),*];
+
+        impl F32Op {
+            fn label(self) -> &'static str {
+                match self {
+                    $(F32Op::$op => $label,)*
+                }
+            }
+        }
+    };
 }
 
-impl F32Op {
-    fn label(self) -> &'static str {
-        match self {
-            F32Op::RmsNorm => "rms_norm-f32",
-            F32Op::Add => "add-f32",
-            F32Op::Gated => "gated-f32",
-            F32Op::Rope => "rope-f32",
-            F32Op::AttentionF32 => "attention-f32",
-            F32Op::AttentionF16 => "attention-f16",
-            F32Op::AppendF32 => "append-f32",
-            F32Op::AppendF16 => "append-f16",
-        }
-    }
+f32_ops! {
+    /// RMS normalisation.
+    RmsNorm "rms_norm-f32";
+    /// Element-wise addition.
+    Add "add-f32";
+    /// Activation times factor.
+    Gated "gated-f32";
+    /// Rotary position embedding.
+    Rope "rope-f32";
+    /// Attention over an f32 cache.
+    AttentionF32 "attention-f32";
+    /// Attention over an f16 cache.
+    AttentionF16 "attention-f16";
+    /// Writing to an f32 cache.
+    AppendF32 "append-f32";
+    /// Writing to an f16 cache.
+    AppendF16 "append-f16";
 }
 
 /// What a kernel computes.

@@ -4,6 +4,7 @@ use cera_quant::kv::AppendArgs;
 use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
 
 use super::KernelTable;
+use crate::pool::DefaultMode;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident: $args:ty;)*) => {
@@ -11,6 +12,7 @@ macro_rules! ops {
         impl KernelTable {$(
             $(#[$doc])*
             pub fn $name(&self, args: &mut $args) {
+                let _mode = DefaultMode::enter();
                 // SAFETY: a table exists only for a tier that the machine runs.
                 unsafe { (self.ops.$name)(args) }
             }
@@ -40,6 +42,7 @@ impl KernelTable {
     /// # Safety
     /// As [`cera_quant::kv::append`].
     pub unsafe fn append_f32(&self, args: &mut AppendArgs<'_, f32>) {
+        let _mode = DefaultMode::enter();
         // SAFETY: a table exists only for a tier that the machine runs; the caller promises the rest.
         unsafe { (self.ops.append_f32)(args) }
     }
@@ -49,6 +52,7 @@ impl KernelTable {
     /// # Safety
     /// As [`cera_quant::kv::append`].
     pub unsafe fn append_f16(&self, args: &mut AppendArgs<'_, u16>) {
+        let _mode = DefaultMode::enter();
         // SAFETY: as for `append_f32`.
         unsafe { (self.ops.append_f16)(args) }
     }
