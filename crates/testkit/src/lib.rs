@@ -3,6 +3,7 @@
 pub mod alloc;
 pub mod cpu;
 pub mod fixtures;
+pub mod float_mode;
 pub mod gemm;
 pub mod gguf;
 pub mod hostile;

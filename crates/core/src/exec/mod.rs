@@ -293,3 +293,6 @@ impl Program {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -195,3 +195,13 @@ impl KernelTable {
         &table[format.index()]
     }
 }
+
+#[cfg(test)]
+impl KernelTable {
+    /// The table of the scalar tier, with `run` as the kernel of every matrix.
+    pub(crate) fn with_matrix_kernel(run: MatrixFn) -> KernelTable {
+        let mut table = KernelTable::scalar();
+        table.gemm.iter_mut().chain(&mut table.gemv).for_each(|entry| entry.run = run);
+        table
+    }
+}
