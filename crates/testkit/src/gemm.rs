@@ -133,8 +133,11 @@ pub const fn lengths(format: Format) -> &'static [usize] {
     }
 }
 
-/// Where two kernels of a format disagree in a bit: over shapes around whole strips and tiles, with tiles of the given
-/// numbers of tokens, and over all kinds of weights. Empty if they agree.
+/// More rows than the strips that any kernel works on at once, with a partial strip at the end.
+const MANY_ROWS: usize = 6 * STRIP_ROWS + 5;
+
+/// Where two kernels of a format disagree in a bit: over shapes around whole strips and tiles and as many rows as tokens
+/// and blocks up to 19, with tiles of the given numbers of tokens, and over all kinds of weights. Empty if they agree.
 pub fn disagreements(
     format: Format,
     tiles: &[usize],
@@ -149,7 +152,7 @@ pub fn disagreements(
         failures.extend(difference.map(|difference| format!("{kind:?}: {difference}")));
     };
     for &k in lengths(format) {
-        let rows = weights::rows(format, (33, k), Kind::Sane, &mut rng);
+        let rows = weights::rows(format, (MANY_ROWS, k), Kind::Sane, &mut rng);
         for &tile in tiles {
             let tokens = [0, 1, tile - 1, tile, tile + 1, 2 * tile + 1, 33];
             let x = activations(33.max(2 * tile + 1), k, &mut rng);
@@ -158,6 +161,15 @@ pub fn disagreements(
                     compare(Kind::Sane, &Case::new(format, (m, n, k), tile, &rows, &x));
                 }
             }
+            compare(Kind::Sane, &Case::new(format, (MANY_ROWS, tile + 1, k), tile, &rows, &x));
+        }
+    }
+    for size in 1..20 {
+        let k = size * format.block_len();
+        let rows = weights::rows(format, (size, k), Kind::Sane, &mut rng);
+        let x = activations(size, k, &mut rng);
+        for &tile in tiles {
+            compare(Kind::Sane, &Case::new(format, (size, size, k), tile, &rows, &x));
         }
     }
     for kind in Kind::ALL {
@@ -171,8 +183,8 @@ pub fn disagreements(
     failures
 }
 
-/// As [`activations`], with large values in the first token, all of one sign, and in the second, of alternating signs:
-/// they give the largest sums.
+/// As [`activations`], with large values in the first token, all of one sign, in the second, of alternating signs, and in
+/// the third, if there is one, all of the other sign: they give the largest sums.
 ///
 /// # Panics
 /// If there are fewer than two tokens.
@@ -180,6 +192,9 @@ pub fn extreme_activations(n: usize, k: usize, rng: &mut Rng) -> Vec<f32> {
     let mut x = activations(n, k, rng);
     x[..k].fill(-6e4);
     x[k..2 * k].iter_mut().enumerate().for_each(|(i, x)| *x = if i % 2 == 0 { 6e4 } else { -6e4 });
+    if n > 2 {
+        x[2 * k..3 * k].fill(6e4);
+    }
     x
 }
 

@@ -1,4 +1,4 @@
-//! Test support: a GGUF writer that can lie, fixture readers and generators.
+//! Test support: a GGUF writer that can lie, fixture readers and generators, and plain loops to compare kernels with.
 
 pub mod alloc;
 pub mod cpu;
@@ -8,6 +8,7 @@ pub mod gemm;
 pub mod gguf;
 pub mod hostile;
 pub mod measure;
+pub mod oracle;
 pub mod rng;
 pub mod toy;
 pub mod weights;

@@ -1,7 +1,5 @@
 //! The scalar matrix kernels against plain loops over the file's bytes, bit for bit, and against float64.
 
-mod oracle;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cera_quant::acts::{ActFormat, ActsRef};
@@ -11,6 +9,7 @@ use cera_quant::scalar::gemm;
 use cera_quant::{Format, QuantError};
 use cera_testkit::fixtures::Fixture;
 use cera_testkit::gemm::{Case, POISON, activations, extreme_activations, lengths};
+use cera_testkit::oracle;
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
 use proptest::prelude::*;

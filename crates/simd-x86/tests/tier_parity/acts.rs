@@ -69,6 +69,8 @@ fn records_of_special_numbers_have_the_scalar_bytes() {
         f32::MIN_POSITIVE,
         f32::MAX,
         f32::MIN,
+        6e4,
+        -59_999.0,
         bf16_keep,
         -f32::from_bits((72 << 23) - 1),
         f32::from_bits(0x3f80_8000),

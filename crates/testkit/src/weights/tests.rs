@@ -11,7 +11,8 @@ fn every_kind_of_every_format_is_finite_and_as_it_says() {
             let mut w = vec![f32::NAN; k];
             for row in bytes.chunks_exact(bytes.len() / 4) {
                 dequantize_row(format, row, &mut w).expect("whole blocks");
-                assert!(w.iter().all(|w| w.abs() < 2e4), "{format} {kind:?}");
+                let bound = if kind == Kind::Mixed { 3e8 } else { 2e4 };
+                assert!(w.iter().all(|w| w.abs() < bound), "{format} {kind:?}");
                 let tiny = if format == Format::MXFP4 { 4e-38 } else { 0.0 };
                 let zero = w.iter().all(|w| w.abs() <= tiny);
                 assert!(

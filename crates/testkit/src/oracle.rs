@@ -35,8 +35,12 @@ fn scales(format: Format, block: &[u8]) -> (f32, Option<f32>) {
     (half(block, d), m.map(|m| half(block, m)))
 }
 
-/// The weights of a block if its scale were `d` and its minimum, or the scale of its minima, `m`: whole numbers.
-fn whole(format: Format, block: &[u8], d: f32, m: f32) -> Vec<i64> {
+/// The block with the scale `d`, and the minimum, or the scale of the minima, `m`. `MXFP4` gets the scale 1.
+///
+/// # Panics
+/// For formats without blocks.
+pub fn with_scales(format: Format, block: &[u8], d: f32, m: f32) -> Vec<u8> {
+    assert!(format.block_len() > 1, "{format} has no scales");
     let mut block = block.to_vec();
     match format {
         Format::MXFP4 => block[0] = 128,
@@ -48,14 +52,22 @@ fn whole(format: Format, block: &[u8], d: f32, m: f32) -> Vec<i64> {
             }
         }
     }
+    block
+}
+
+/// The weights of a block if its scale were `d` and its minimum, or the scale of its minima, `m`: whole numbers.
+///
+/// # Panics
+/// If they are not whole or `block` is no block.
+pub fn whole(format: Format, block: &[u8], d: f32, m: f32) -> Vec<i64> {
     let mut w = vec![f32::NAN; format.block_len()];
-    dequantize_row(format, &block, &mut w).expect("a block");
+    dequantize_row(format, &with_scales(format, block, d, m), &mut w).expect("a block");
     assert!(w.iter().all(|w| w.fract() == 0.0));
     w.iter().map(|&w| w as i64).collect()
 }
 
 /// The scale and the codes of a block of activations.
-pub(crate) fn quantize(x: &[f32]) -> (f32, Vec<i64>) {
+pub fn quantize(x: &[f32]) -> (f32, Vec<i64>) {
     if x.iter().any(|x| !x.is_finite()) {
         return (f32::NAN, vec![0; x.len()]);
     }
@@ -72,13 +84,16 @@ fn dot(a: &[i64], b: &[i64]) -> i64 {
 }
 
 /// A bf16 as the kernels see it: rounded to nearest even, small magnitudes flushed.
-pub(crate) fn bf16(x: f32) -> f32 {
+pub fn bf16(x: f32) -> f32 {
     let x = half::bf16::from_f32(x).to_f32();
     if f64::from(x.abs()) < libm::ldexp(1.0, -55) { 0.0 } else { x }
 }
 
-/// The result of one row of weights, as in the file, and one token.
-pub(crate) fn chain(format: Format, row: &[u8], x: &[f32]) -> f32 {
+/// The result of one row of weights, as in the file, and one token, which has as many elements.
+///
+/// # Panics
+/// If the row is not whole blocks.
+pub fn chain(format: Format, row: &[u8], x: &[f32]) -> f32 {
     let mut acc = 0.0;
     let blocks = || row.chunks_exact(format.block_bytes()).zip(x.chunks_exact(format.block_len()));
     match (format, format.block_len()) {
