@@ -13,13 +13,16 @@ fn lengths() -> impl Iterator<Item = usize> {
     (0..=40).chain([63, 64, 65, 100, 576, 1023])
 }
 
+/// Numbers of all sizes, among them subnormals of f32 and of f16, and ties between two neighbours in f16.
 fn values(len: usize, rng: &mut Rng) -> Vec<f32> {
-    let value = |_| match rng.below(12) {
+    let value = |_| match rng.below(14) {
         0 => 0.0,
         1 => -0.0,
         2 => rng.unit() * 6e4,
         3 => rng.unit() * 1e-38,
         4 => rng.unit() * 100.0,
+        5 => rng.unit() * 6e-5,
+        6 => f32::from_bits(rng.normal().to_bits() & !0x1fff | 0x1000),
         _ => rng.normal(),
     };
     (0..len).map(value).collect()
