@@ -1,12 +1,16 @@
 //! Writing to standard output and standard error.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use cera_models::gguf::is_control;
 use serde::Serialize;
 
-/// Writes to standard output. A reader that has gone away is no error: it has read enough.
+/// Writes to standard output; control characters, as untrusted names may have, become escapes, which JSON reads back. A
+/// reader that has gone away is no error: it has read enough.
 pub(crate) fn print(text: &str) -> Result<()> {
+    let text = escape(text);
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -25,7 +29,23 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
 pub(crate) fn error(error: &anyhow::Error) {
     let line = format!("error: {error:#}").replace(['\n', '\r'], " ");
     // Nothing is left to be done if standard error is gone.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", escape(&line));
+}
+
+/// The text with every control character but the end of a line as an escape of four hexadecimal digits.
+fn escape(text: &str) -> Cow<'_, str> {
+    let is_raw = |c: char| c == '\n' || !is_control(c);
+    if text.chars().all(is_raw) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_raw(c) {
+            true => escaped.push(c),
+            false => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+    }
+    escaped.into()
 }
 
 /// Rows of cells in columns, two spaces apart, each as wide as its widest cell. Columns in `right` are flush right.
@@ -51,6 +71,15 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_become_escapes_that_json_reads() {
+        assert!(matches!(escape("caf\u{e9}\n\u{4e2d}"), Cow::Borrowed(_)));
+        let hostile = "a\u{1b}[2J\u{9b}31m\u{202e}b\u{2066}\u{200f}\u{61c}\u{7f}\t\u{2028}";
+        let escaped = escape(hostile);
+        assert_eq!(escaped, "a\\u001b[2J\\u009b31m\\u202eb\\u2066\\u200f\\u061c\\u007f\\u0009\\u2028");
+        assert_eq!(serde_json::from_str::<String>(&format!("\"{escaped}\"")).unwrap(), hostile);
+    }
 
     #[test]
     fn columns_are_aligned() {

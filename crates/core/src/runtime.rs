@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::counters::{Counters, KernelHits};
 use crate::error::Error;
 use crate::pool::{Pool, SPIN};
+use crate::probe::{self, CpuInfo};
 use crate::settings::{Settings, SettingsError};
 use crate::table::KernelTable;
 use crate::tier::{TierChoice, TierError};
@@ -50,7 +51,9 @@ impl Runtime {
     /// # Errors
     /// [`RuntimeError`] if they ask for a tier that cannot run, or if the system refuses a thread.
     pub fn from_settings(settings: &Settings) -> Result<Arc<Runtime>, RuntimeError> {
-        let table = KernelTable::new(&TierChoice::detect(settings)?);
+        let choice = TierChoice::detect(settings)?;
+        warn_if_slow(&choice, probe::native());
+        let table = KernelTable::new(&choice);
         let width = Width::choose(&settings.threads, WidthFacts::native());
         tracing::debug!(%width, "chose the number of threads");
         let spin = settings.spin.get().map_or(SPIN, |spin| spin.get());
@@ -95,3 +98,13 @@ impl Runtime {
         self.counters.reset();
     }
 }
+
+/// Tells users why all is slow, if it is.
+fn warn_if_slow(choice: &TierChoice, cpu: &CpuInfo) {
+    if let Some(why) = choice.slowness(cpu) {
+        tracing::warn!("{why}");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

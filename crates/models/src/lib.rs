@@ -5,6 +5,7 @@ mod error;
 pub mod gguf;
 mod hash;
 mod model;
+mod narrow;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};

@@ -9,11 +9,13 @@ use cera_core::{
     ByteSource, DefaultMode, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime,
     SeqState, SeqStep, pack_all,
 };
+use cera_quant::Format;
 use cera_quant::kv::KvType;
 
 use crate::ModelError;
 use crate::arch::{self, Blueprint};
 use crate::gguf::{GgufSet, LoadMode, TensorInfo};
+use crate::narrow::warn_of_plain_code;
 
 /// How a model is loaded. None of it changes a bit of its logits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +123,7 @@ impl Model {
         let packed = Instant::now();
         let packed_bytes = weights.iter().map(Matrix::packed_len).sum();
         let program = Program::new(graph, weights, runtime, options.program)?;
+        warn_of_plain_code(file.name(), program.runtime().table().tier(), matrix_kernels(&program));
         let file_bytes = file.files().iter().map(|file| file.byte_len()).sum();
         let stats = LoadStats { open: opened - start, pack: packed - opened, file_bytes, packed_bytes };
         Ok(Model { file, program, context_length, stats })
@@ -179,6 +182,13 @@ impl Model {
     pub fn step(&self, steps: &mut [SeqStep<'_>]) -> Result<Logits, ModelError> {
         Ok(self.program.step(steps)?)
     }
+}
+
+/// The kernels of every matrix that is multiplied, those for several tokens and those for one.
+fn matrix_kernels(program: &Program) -> impl Iterator<Item = (Format, KernelId)> {
+    let table = program.runtime().table();
+    let matrices = program.graph().matrices().iter().filter(|info| info.matmul);
+    matrices.flat_map(move |info| [false, true].map(|gemv| (info.format, table.matrix_id(info.format, gemv))))
 }
 
 /// The weights of a graph, those that are multiplied packed if asked for. Pages of the file are given back as their

@@ -160,9 +160,7 @@ fn text(report: &Report) -> Result<String> {
     let rows: Vec<Vec<String>> = report
         .metadata
         .iter()
-        .map(|entry| {
-            vec![entry.key.escape_debug().to_string(), entry.ty.clone(), shorten(&entry.value.to_string())]
-        })
+        .map(|entry| vec![one_line(&entry.key), entry.ty.clone(), shorten(&entry.value.to_string())])
         .collect();
     text.push_str(&output::table(&rows, &[]));
     writeln!(text)?;
@@ -172,7 +170,7 @@ fn text(report: &Report) -> Result<String> {
         let lookup = if tensor.embedding { "row lookup" } else { "-" };
         let kernel = |id: &Option<String>| id.clone().unwrap_or_else(|| lookup.to_owned());
         vec![
-            tensor.name.escape_debug().to_string(),
+            one_line(&tensor.name),
             tensor.ty.to_owned(),
             dims.join("x"),
             tensor.bytes.to_string(),
@@ -195,6 +193,11 @@ fn text(report: &Report) -> Result<String> {
         writeln!(text, "\nno kernels stated: {why}")?;
     }
     Ok(text)
+}
+
+/// A name without ends of lines.
+fn one_line(name: &str) -> String {
+    name.replace('\n', "\\n")
 }
 
 /// Long values by their beginning.

@@ -50,14 +50,13 @@ struct Setting {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = report()?;
+    let settings = Settings::from_env()?;
+    let table = KernelTable::new(&TierChoice::detect(&settings)?);
+    let report = report(&TiersReport::new(&settings)?, &table);
     if args.json { output::print_json(&report) } else { output::print(&text(&report)?) }
 }
 
-fn report() -> Result<Report> {
-    let settings = Settings::from_env()?;
-    let found = TiersReport::new(&settings)?;
-    let table = KernelTable::new(&TierChoice::detect(&settings)?);
+fn report(found: &TiersReport, table: &KernelTable) -> Report {
     let names = |features: cera_core::CpuFeatures| features.iter().map(|f| f.to_string()).collect();
     let tiers = found.tiers.iter().map(|status| Tier {
         label: status.tier.label(),
@@ -72,7 +71,7 @@ fn report() -> Result<Report> {
         value: row.value.clone(),
         source: row.source.name().to_owned(),
     });
-    Ok(Report {
+    Report {
         arch: found.arch.to_string(),
         cpu: found.model.clone(),
         features: names(found.features),
@@ -84,7 +83,7 @@ fn report() -> Result<Report> {
         kernels: table.kernels().map(|kernel| kernel.to_string()).collect(),
         settings: settings.collect(),
         notes: found.notes.iter().map(ToString::to_string).collect(),
-    })
+    }
 }
 
 fn text(report: &Report) -> Result<String> {
@@ -123,4 +122,72 @@ fn text(report: &Report) -> Result<String> {
         .collect();
     text.push_str(&output::table(&rows, &[]));
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use cera_core::probe::{Arch, ProbeNote};
+    use cera_core::width::{Width, WidthFacts, WidthReason};
+    use cera_core::{CpuFeatures, CpuTier, TierGap, TierReason, TierStatus};
+
+    use super::*;
+
+    /// What is found on a Haswell that a hypervisor hides AVX2 of, where somebody forces the scalar tier.
+    fn masked_haswell() -> TiersReport {
+        let features = CpuFeatures::from_names(&["avx", "f16c", "fma"]);
+        let of = |tier: CpuTier| {
+            let gap = match tier.arch() {
+                Some(Arch::X86_64) => TierGap::MissingFeatures(tier.required().difference(features)),
+                Some(needs) => TierGap::OtherArch { needs, have: Arch::X86_64 },
+                None => return TierStatus { tier, gaps: Vec::new() },
+            };
+            TierStatus { tier, gaps: vec![gap] }
+        };
+        let facts = WidthFacts { allowed: 4, online: Some(8), cores: None, quota: None };
+        let forced = |name: &str| (name == "CERA_CPU_TIER").then(|| "scalar".into());
+        TiersReport {
+            arch: Arch::X86_64,
+            model: Some("Example CPU".to_owned()),
+            features,
+            tier: CpuTier::Scalar,
+            reason: TierReason::ForcedBy { variable: "CERA_CPU_TIER" },
+            tiers: CpuTier::ALL.map(of).to_vec(),
+            width: Width { threads: 4, reason: WidthReason::Affinity, facts },
+            settings: Settings::from_lookup(forced).expect("valid settings").rows(),
+            notes: vec![ProbeNote::MaskedByHypervisor],
+        }
+    }
+
+    #[test]
+    fn the_text_tells_features_tiers_the_choice_and_who_made_it() {
+        let text = text(&report(&masked_haswell(), &KernelTable::scalar())).expect("text");
+        let (head, rest) = text.split_once("\nkernels\n").expect("kernels");
+        let expected = format!(
+            "cpu       Example CPU (x86_64)
+features  avx fma f16c
+tier      scalar (forced by CERA_CPU_TIER)
+threads   4 threads: the affinity mask allows 4 of 8 CPUs
+note      {}
+
+tiers
+* scalar        available
+  avx2          this CPU lacks avx2
+  avx512vnni    this CPU lacks avx2, avx512f, avx512bw, avx512dq, avx512vl, avx512vbmi, avx512vnni
+  avx512bf16    this CPU lacks avx2, avx512f, avx512bw, avx512dq, avx512vl, avx512vbmi, avx512vnni, avx512bf16
+  neon          it is for aarch64 and this is x86_64
+  neon-dotprod  it is for aarch64 and this is x86_64
+  neon-i8mm     it is for aarch64 and this is x86_64
+",
+            ProbeNote::MaskedByHypervisor
+        );
+        assert_eq!(head, expected);
+        let (kernels, settings) = rest.split_once("\nsettings\n").expect("settings");
+        assert!(kernels.lines().all(|line| line.starts_with("  scalar-")), "{kernels}");
+        let forced = settings.lines().next().unwrap_or_default();
+        assert!(
+            forced.starts_with("  CERA_CPU_TIER")
+                && forced.contains("scalar")
+                && forced.contains("(environment)")
+        );
+    }
 }

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use cera_quant::Format;
 use cera_quant::acts::ActFormat;
+use cera_testkit::gguf::{TensorEntry, string, ty};
+use cera_testkit::toy::{Shape, Toy};
 use serde_json::Value;
 
-use crate::program::{Run, cera, fixture, json, run};
+use crate::program::{Folder, Run, cera, fixture, json, run};
 
 fn report(path: &Path, tier: &str) -> Value {
     json(cera().arg("inspect").arg(path).env("CERA_CPU_TIER", tier))
@@ -171,4 +173,34 @@ fn the_text_has_a_line_for_everything() {
     let untied = run(&[&"inspect", &fixture("arch/mistral/model.gguf")]).success();
     let embedding = untied.lines().find(|line| line.starts_with("token_embd.weight")).unwrap();
     assert!(words(embedding).ends_with(" row lookup row lookup"), "{embedding}");
+}
+
+/// Codes that a terminal obeys: with ESC, with the one-character CSI, to turn the direction of text, to end a line.
+const HOSTILE: &str = "x\u{1b}[2J\u{9b}31m\u{202e}y\u{2067}\u{200f}\u{85}\u{2028}\r\nz";
+
+#[test]
+fn names_from_the_file_reach_no_terminal_as_they_are() {
+    let folder = Folder::new();
+    let mut toy = Toy::new(Shape::SMALL, |_| Format::F32);
+    toy.set(&format!("key.{HOSTILE}"), ty::STRING, string(HOSTILE));
+    toy.tensors.push(TensorEntry::new(format!("tensor.{HOSTILE}"), &[1], 0, [0; 4]));
+    let path = folder.write(&format!("{HOSTILE}.gguf"), toy.finish());
+    let mut inspect = cera();
+    let report = Run::of(inspect.arg("inspect").arg(&path)).success();
+    let in_json = Run::of(inspect.arg("--json")).success();
+    let refusal = run(&[&"logits", &"-m", &path, &"--tokens", &"1", &"-o", &folder.path("out")]).failure();
+    let missing = run(&[&"inspect", &folder.path(HOSTILE)]).failure();
+    for said in [&report, &in_json, &refusal, &missing] {
+        let obeyed = |c: char| {
+            let u = u32::from(c);
+            u < 32 && c != '\n' || (0x7f..0xa0).contains(&u) || (0x200e..0x2070).contains(&u)
+        };
+        assert!(!said.contains(obeyed), "{said:?}");
+    }
+    assert!(report.lines().any(|line| line.starts_with("tensor.x")), "{report}");
+    assert_eq!(report.lines().filter(|line| line.starts_with('z')).count(), 0, "{report}");
+    let json: Value = serde_json::from_str(&in_json).unwrap();
+    let entry = list(&json["metadata"]).iter().find(|entry| text(&entry["key"]).starts_with("key.")).unwrap();
+    assert_eq!((text(&entry["key"]), text(&entry["value"])), (format!("key.{HOSTILE}").as_str(), HOSTILE));
+    assert!(list(&json["tensors"]).iter().any(|tensor| tensor["name"] == format!("tensor.{HOSTILE}")));
 }

@@ -216,3 +216,56 @@ fn the_log_tells_the_choices_on_standard_error() {
     let run = Run::of(cera().arg("tiers").env(LOG, "cera_core=debug").env(TIER, "scalar"));
     assert!(run.code == Some(0) && run.stderr.contains("chose the CPU tier tier=\"scalar\""), "{run:?}");
 }
+
+/// Nothing narrower is taken without being written down here.
+#[test]
+fn no_tier_takes_a_narrower_kernel_than_it_has() {
+    let report = plain_report();
+    for tier in list(&report["tiers"]).iter().filter(|tier| tier["available"] == true) {
+        let label = text(&tier["label"]);
+        let forced = self::report(TIER, label);
+        for kernel in list(&forced["kernels"]).iter().map(text) {
+            // Most kernels of this tier are those of the one below, which has the same instructions for them.
+            let lower =
+                label == "avx512bf16" && !kernel.contains("-bf16x") && kernel.starts_with("avx512vnni-");
+            assert!(lower || kernel.starts_with(&format!("{label}-")), "{label} takes {kernel}");
+        }
+    }
+}
+
+/// The mask is a thread's, and its children have it.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_affinity_mask_bounds_the_default_number_of_threads() {
+    let cores = core_affinity::get_core_ids().expect("an affinity mask");
+    let (first, allowed) = (cores[0], cores.len());
+    let pinned = std::thread::spawn(move || {
+        assert!(core_affinity::set_for_current(first));
+        (plain_report(), self::report(THREADS, "3"))
+    });
+    let (default, asked) = pinned.join().unwrap();
+    assert_eq!(default["threads"], 1, "{default}");
+    let reason = text(&default["threads_reason"]);
+    assert!(allowed == 1 || reason.starts_with("1 thread: the affinity mask allows 1 of "), "{reason}");
+    // What is asked for is taken.
+    assert_eq!(asked["threads"], 3);
+}
+
+/// Memory for about a hundred threads: one that the system refuses is an error, not the end of the process.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_the_system_refuses_are_an_error() {
+    if std::env::var("CERA_TEST_RUNNER").is_ok_and(|runner| !runner.is_empty()) {
+        // An emulator needs the memory for itself.
+        return;
+    }
+    let folder = crate::program::Folder::new();
+    let output = folder.path("out");
+    let program = cera();
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -v 300000; exec \"$@\"", "sh"]).arg(program.get_program());
+    limited.arg("logits").arg("-m").arg(fixture("quant/model-Q4_0.gguf")).args(["--tokens", "1", "-o"]);
+    let message = Run::of(limited.arg(&output).env(THREADS, "4096").env_remove(TIER)).failure();
+    assert!(message.starts_with("worker ") && message.contains(" cannot be started: "), "{message}");
+    assert!(!output.exists());
+}

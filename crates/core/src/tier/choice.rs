@@ -146,7 +146,7 @@ impl TierChoice {
     }
 
     /// The tier asked for, or the best, of a CPU and a build that need not be the real ones.
-    pub(super) fn select(
+    pub(crate) fn select(
         asked: Option<(CpuTier, TierReason)>,
         cpu: &CpuInfo,
         build: &Build,
@@ -182,6 +182,24 @@ impl TierChoice {
     /// Why this one.
     pub fn reason(&self) -> TierReason {
         self.reason
+    }
+
+    /// Why this machine computes many times slower than others of its kind, if it does and nobody asked for it: no tier
+    /// with vector code runs.
+    pub(crate) fn slowness(&self, cpu: &CpuInfo) -> Option<String> {
+        if self.tier != CpuTier::Scalar || self.reason != TierReason::BestAvailable {
+            return None;
+        }
+        let of_here = self.statuses.iter().filter(|status| status.tier.arch() == Some(cpu.arch));
+        let lacks = of_here.map(|status| format!("{}: {}", status.tier, status.lacks()));
+        let mut reasons: Vec<String> = lacks.chain(cpu.notes.iter().map(ToString::to_string)).collect();
+        if reasons.is_empty() {
+            reasons.push(format!("cera has none for {}", cpu.arch));
+        }
+        Some(format!(
+            "no tier with vector code runs here, which is many times slower ({})",
+            reasons.join("; ")
+        ))
     }
 
     /// Whether a tier could run here.

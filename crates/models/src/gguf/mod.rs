@@ -35,6 +35,7 @@ pub use error::{Fault, GgufError, ShardFault};
 pub use file::GgufFile;
 pub use meta::{FromValue, Meta};
 pub use set::GgufSet;
+pub use shown::is_control;
 pub use tensor::TensorInfo;
 pub use types::TensorType;
 pub use value::{Value, ValueType};

@@ -37,10 +37,15 @@ pub(super) fn shown_path(path: &Path) -> String {
     out
 }
 
+/// Whether a character shows nothing and may change how a terminal shows what follows: controls of both sets, separators
+/// of lines, and marks of the direction of text.
+pub fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn push_escaped(out: &mut String, c: char) {
-    if c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    {
+    if is_control(c) {
         // Writing to a string cannot fail.
         let _ = write!(out, "{}", c.escape_default());
     } else {
