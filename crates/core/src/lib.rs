@@ -32,4 +32,4 @@ pub use settings::Settings;
 pub use state::{LayerState, SeqState, Snapshot, StateSpec};
 pub use table::{F32Op, KernelId, KernelOp, KernelTable};
 pub use tier::{CpuTier, TierChoice, TierError, TierGap, TierReason, TierStatus};
-pub use weights::{ByteSource, Matrix, pack_all};
+pub use weights::{ByteSource, Matrix, MatrixShape, pack_all};

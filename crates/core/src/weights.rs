@@ -24,6 +24,23 @@ impl ByteSource for Vec<u8> {
     }
 }
 
+impl ByteSource for AlignedBuf {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// What a matrix is, whether or not its bytes are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixShape {
+    /// The weight format.
+    pub format: Format,
+    /// Rows.
+    pub m: usize,
+    /// Elements per row.
+    pub k: usize,
+}
+
 /// A weight matrix of `m` rows of `k` elements.
 #[derive(Debug, Clone)]
 pub struct Matrix {
@@ -72,8 +89,13 @@ impl Matrix {
     /// # Errors
     /// As [`pack_all`].
     pub fn packed(&self) -> Result<Matrix, Error> {
-        let mut packed = pack_all(std::slice::from_ref(self), 1, |_| {})?;
+        let mut packed = pack_all(&[self.shape()], 1, |_| Ok::<_, Error>(self.clone()), |_| {})?;
         Ok(packed.swap_remove(0))
+    }
+
+    /// What the matrix is.
+    pub fn shape(&self) -> MatrixShape {
+        MatrixShape { format: self.format, m: self.m, k: self.k }
     }
 
     /// The weight format.
@@ -119,10 +141,19 @@ impl Matrix {
         }
     }
 
-    /// Packs the rows, if they stand as in a file, into `out`.
+    /// Packs the rows into `out`, or copies their strips if they are packed.
     fn pack_into(&self, out: &mut [u8]) -> Result<(), QuantError> {
         let strip = pack::strip_bytes(self.format, self.k)?;
-        let Some(rows) = self.plain_bytes().filter(|rows| !rows.is_empty()) else { return Ok(()) };
+        let rows = match &self.data {
+            Data::Packed { arena, range } => {
+                out[..range.len()].copy_from_slice(&arena[range.clone()]);
+                return Ok(());
+            }
+            Data::Plain { source, range } => &source.bytes()[range.clone()],
+        };
+        if rows.is_empty() {
+            return Ok(());
+        }
         out.par_chunks_exact_mut(strip)
             .take(self.strips())
             .enumerate()
@@ -194,49 +225,71 @@ impl Matrix {
     }
 }
 
-/// Packs matrices on `width` threads into one arena, one matrix after the other; `done` hears the index of each when it
-/// is packed. A matrix that is packed already stays as it is.
+/// Packs matrices on `width` threads into one arena, one matrix after the other. `matrix` is asked for each by its index
+/// when its turn comes, and it is dropped before `done` hears the index: of memory of their own, the matrices to pack take
+/// that of one at a time.
 ///
 /// # Errors
-/// [`Error::Quant`] if the packed size overflows, [`Error::OutOfMemory`].
-pub fn pack_all(
-    matrices: &[Matrix],
+/// [`Error::Quant`] if the packed size overflows or a matrix has not its shape, [`Error::OutOfMemory`], and those of
+/// `matrix`.
+pub fn pack_all<E: From<Error>>(
+    shapes: &[MatrixShape],
     width: usize,
+    mut matrix: impl FnMut(usize) -> Result<Matrix, E>,
     mut done: impl FnMut(usize),
-) -> Result<Vec<Matrix>, Error> {
-    let mut ranges = Vec::with_capacity(matrices.len());
+) -> Result<Vec<Matrix>, E> {
+    let mut ranges = Vec::with_capacity(shapes.len());
     let mut end = 0usize;
-    for matrix in matrices {
-        let bytes = match matrix.plain_bytes() {
-            Some(_) => pack::packed_bytes(matrix.format, matrix.m, matrix.k)?.next_multiple_of(ALIGN),
-            None => 0,
-        };
-        let start = end;
-        end = start.checked_add(bytes).ok_or(QuantError::TooLarge {
-            what: "packed weights",
-            m: matrix.m,
-            k: matrix.k,
-        })?;
-        ranges.push(start..end);
+    for &MatrixShape { format, m, k } in shapes {
+        let len = pack::packed_bytes(format, m, k).map_err(Error::from)?;
+        let range = end.checked_add(len).map(|stop| end..stop);
+        let range = range.ok_or(Error::from(QuantError::TooLarge { what: "packed weights", m, k }))?;
+        end = range.end.next_multiple_of(ALIGN);
+        ranges.push(range);
     }
     let mut arena = AlignedBuf::zeroed(end)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(width).build();
-    for (i, (matrix, range)) in matrices.iter().zip(&ranges).enumerate() {
-        match &pool {
-            Ok(pool) => pool.install(|| matrix.pack_into(&mut arena[range.clone()]))?,
+    for (i, (shape, range)) in shapes.iter().zip(&ranges).enumerate() {
+        let matrix = matrix(i)?;
+        check_shape(shape, &matrix).map_err(Error::from)?;
+        let out = &mut arena[range.clone()];
+        let done_packing = match &pool {
+            Ok(pool) => pool.install(|| matrix.pack_into(out)),
             // Without threads the calling thread packs.
-            Err(_) => matrix.pack_into(&mut arena[range.clone()])?,
-        }
+            Err(_) => matrix.pack_into(out),
+        };
+        done_packing.map_err(Error::from)?;
+        drop(matrix);
         done(i);
     }
     let arena = Arc::new(arena);
-    let packed = |(matrix, range): (&Matrix, &Range<usize>)| {
-        let Some(_) = matrix.plain_bytes() else { return Ok(matrix.clone()) };
-        let len = pack::packed_bytes(matrix.format, matrix.m, matrix.k)?;
-        let data = Data::Packed { arena: arena.clone(), range: range.start..range.start + len };
-        Ok(Matrix { data, ..*matrix })
-    };
-    matrices.iter().zip(&ranges).map(packed).collect()
+    let packed = shapes.iter().zip(ranges).map(|(&MatrixShape { format, m, k }, range)| Matrix {
+        format,
+        m,
+        k,
+        data: Data::Packed { arena: arena.clone(), range },
+    });
+    Ok(packed.collect())
+}
+
+/// That a matrix is what was announced.
+fn check_shape(shape: &MatrixShape, matrix: &Matrix) -> Result<(), QuantError> {
+    let MatrixShape { format, m, k } = matrix.shape();
+    if format != shape.format {
+        return Err(QuantError::FormatMismatch {
+            what: "matrix to pack",
+            expected: shape.format.label(),
+            got: format.label(),
+        });
+    }
+    for (what, expected, got) in
+        [("rows of a matrix to pack", shape.m, m), ("columns of a matrix to pack", shape.k, k)]
+    {
+        if got != expected {
+            return Err(QuantError::ShapeMismatch { what, expected, got });
+        }
+    }
+    Ok(())
 }
 
 /// The rows of strip `s` of `m` rows that stand one after the other in `rows`.

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use cera_core::graph::MatrixInfo;
 use cera_core::{
-    ByteSource, DefaultMode, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime,
-    SeqState, SeqStep, pack_all,
+    ByteSource, DefaultMode, KernelId, KernelTable, Logits, Matrix, MatrixShape, Program, ProgramOptions,
+    Runtime, SeqState, SeqStep, pack_all,
 };
 use cera_quant::Format;
 use cera_quant::kv::KvType;
 
 use crate::ModelError;
 use crate::arch::{self, Blueprint};
-use crate::gguf::{GgufSet, LoadMode, TensorInfo};
+use crate::gguf::{GgufSet, LoadMode, TensorData, TensorInfo};
 use crate::narrow::warn_of_plain_code;
 
 /// How a model is loaded. None of it changes a bit of its logits.
@@ -46,11 +46,14 @@ pub struct LoadProgress<'a> {
 }
 
 /// What loading took.
+///
+/// Nothing is left to be warmed: packing writes every page of the packed weights, and what a step works in is touched by
+/// its first user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadStats {
-    /// Opening (mapping or reading) the file, and building the graph.
+    /// Opening the file, checking its metadata, and building the graph.
     pub open: Duration,
-    /// Packing the weights.
+    /// Bringing the weights into memory and packing them.
     pub pack: Duration,
     /// Bytes of the file or its shards.
     pub file_bytes: usize,
@@ -78,7 +81,7 @@ pub struct Model {
     stats: LoadStats,
 }
 
-/// The data of one tensor, kept by keeping its file.
+/// The data of one tensor of a file in memory, kept by keeping the file.
 #[derive(Debug)]
 struct TensorBytes {
     file: Arc<GgufSet>,
@@ -87,7 +90,7 @@ struct TensorBytes {
 
 impl ByteSource for TensorBytes {
     fn bytes(&self) -> &[u8] {
-        self.file.tensor_data(&self.info)
+        self.file.mapped_data(&self.info).unwrap_or_default()
     }
 }
 
@@ -191,36 +194,44 @@ fn matrix_kernels(program: &Program) -> impl Iterator<Item = (Format, KernelId)>
     matrices.flat_map(move |info| [false, true].map(|gemv| (info.format, table.matrix_id(info.format, gemv))))
 }
 
-/// The weights of a graph, those that are multiplied packed if asked for. Pages of the file are given back as their
-/// tensors are packed.
+/// The weights of a graph, those that are multiplied packed if asked for. Each tensor of a file that is read is in memory
+/// only until it is packed, and pages of a mapped file are given back as their tensors are packed.
 fn weights(
     file: &Arc<GgufSet>,
     infos: &[MatrixInfo],
     (repack, width): (bool, usize),
     progress: &mut dyn FnMut(LoadProgress<'_>),
 ) -> Result<Vec<Matrix>, ModelError> {
-    let mut weights = Vec::with_capacity(infos.len());
-    for info in infos {
-        let tensor = file.expect_tensor(&info.name)?;
-        let source = Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() });
-        weights.push(Matrix::plain(info.format, (info.m, info.k), source, 0..tensor.byte_len())?);
-    }
-    if !repack {
-        return Ok(weights);
-    }
-    let chosen: Vec<usize> = (0..infos.len()).filter(|&i| infos[i].matmul).collect();
-    let plain: Vec<Matrix> = chosen.iter().map(|&i| weights[i].clone()).collect();
     let tensors: Vec<&TensorInfo> =
-        chosen.iter().map(|&i| file.expect_tensor(&infos[i].name)).collect::<Result<_, _>>()?;
-    let total = tensors.iter().map(|tensor| tensor.byte_len()).sum();
+        infos.iter().map(|info| file.expect_tensor(&info.name)).collect::<Result<_, _>>()?;
+    let packed: Vec<usize> = (0..infos.len()).filter(|&i| repack && infos[i].matmul).collect();
+    let shapes: Vec<MatrixShape> = packed.iter().map(|&i| infos[i].shape()).collect();
+    let total = packed.iter().map(|&i| tensors[i].byte_len()).sum();
     let mut bytes = 0;
-    let packed = pack_all(&plain, width, |i| {
-        file.release(tensors[i]);
-        bytes += tensors[i].byte_len();
-        progress(LoadProgress { tensor: tensors[i].name(), bytes, total });
-    })?;
-    for (i, matrix) in chosen.into_iter().zip(packed) {
-        weights[i] = matrix;
-    }
-    Ok(weights)
+    let mut arena = pack_all(
+        &shapes,
+        width,
+        |p| plain(file, &infos[packed[p]], tensors[packed[p]]),
+        |p| {
+            let tensor = tensors[packed[p]];
+            file.release(tensor);
+            bytes += tensor.byte_len();
+            progress(LoadProgress { tensor: tensor.name(), bytes, total });
+        },
+    )?
+    .into_iter();
+    let weight = |(i, info)| match packed.binary_search(&i).ok().and_then(|_| arena.next()) {
+        Some(matrix) => Ok(matrix),
+        None => plain(file, info, tensors[i]),
+    };
+    infos.iter().enumerate().map(weight).collect()
+}
+
+/// A matrix as it stands in the file.
+fn plain(file: &Arc<GgufSet>, info: &MatrixInfo, tensor: &TensorInfo) -> Result<Matrix, ModelError> {
+    let source: Arc<dyn ByteSource> = match file.tensor_data(tensor)? {
+        TensorData::Borrowed(_) => Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() }),
+        TensorData::Owned(bytes) => Arc::new(bytes),
+    };
+    Ok(Matrix::plain(info.format, (info.m, info.k), source, 0..tensor.byte_len())?)
 }

@@ -206,7 +206,7 @@ fn rows_of_2880_elements_agree_with_the_bytes_of_the_file() {
         let code = |i: usize| if i % 32 == 5 { 127 } else { rng.below(255) as i32 - 127 };
         let codes: Vec<i32> = (0..n * k).map(code).collect();
         let x: Vec<f32> = codes.iter().map(|x| *x as f32).collect();
-        let w = file.tensor_data(file.tensor("w").unwrap());
+        let w = &*file.tensor_data(file.tensor("w").unwrap()).unwrap();
         for tokens in [1, n] {
             let got = product(&runtime, format, (m, k), w, &x[..tokens * k]);
             for (i, got) in got.into_iter().enumerate() {

@@ -11,6 +11,7 @@ use cera_quant::Format;
 use cera_quant::ops::{Activation, RopePairs};
 
 use crate::state::StateSpec;
+use crate::weights::MatrixShape;
 
 /// A value of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,6 +68,13 @@ pub struct MatrixInfo {
     pub embedding: bool,
     /// Whether it is multiplied by activations.
     pub matmul: bool,
+}
+
+impl MatrixInfo {
+    /// The matrix that it is.
+    pub fn shape(&self) -> MatrixShape {
+        MatrixShape { format: self.format, m: self.m, k: self.k }
+    }
 }
 
 /// A rotary embedding: the frequencies of its pairs.
@@ -219,6 +227,21 @@ impl Graph {
     /// What the graph remembers of a sequence.
     pub fn state(&self) -> &StateSpec {
         &self.state
+    }
+
+    /// Products that the matrix products add up for `tokens` tokens, of which the logits of `outputs` are wanted.
+    /// Attention is not counted.
+    pub fn product_macs(&self, tokens: usize, outputs: usize) -> u64 {
+        let macs = |node: &Node| {
+            let Op::Linear { weight, .. } = node.op else { return 0 };
+            let MatrixInfo { m, k, .. } = self.matrices[weight.0];
+            let rows = match self.value(node.out).rows {
+                Rows::Tokens => tokens,
+                Rows::Outputs => outputs,
+            };
+            m as u64 * k as u64 * rows as u64
+        };
+        self.nodes.iter().map(macs).sum()
     }
 
     /// Elements of a row of logits.

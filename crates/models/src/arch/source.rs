@@ -85,7 +85,7 @@ impl<'a> Source<'a> {
     pub(super) fn values(&self, name: &str, len: usize) -> Result<Vec<f32>, ModelError> {
         let (info, format) = self.tensor(name, &[len as u64])?;
         let mut out = vec![0.0; len];
-        dequantize_row(format, self.file.tensor_data(info), &mut out)?;
+        dequantize_row(format, &self.file.tensor_data(info)?, &mut out)?;
         Ok(out)
     }
 

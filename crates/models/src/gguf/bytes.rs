@@ -1,11 +1,12 @@
 //! Where the bytes of a file are kept.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::ops::Deref;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use bytemuck::{Pod, Zeroable};
+use cera_core::AlignedBuf;
 
 use super::header::beginning;
 use super::map::Mapping;
@@ -19,35 +20,70 @@ pub enum LoadMode {
     /// truncates it, the program is killed at the next touch of a missing page.
     #[default]
     Map,
-    /// Read the whole file into memory. Later changes of the file have no effect.
+    /// Read the metadata at once, and the data of each tensor into memory of its own when it is asked for. A file that
+    /// is truncated meanwhile is an error; changes of data that has been read have no effect.
     Read,
 }
 
-/// 64 bytes. Bytes are kept in such lines of 64, so that what is aligned in a file is aligned in memory.
-#[derive(Debug, Clone, Copy, Zeroable, Pod)]
-#[repr(C, align(64))]
-pub(super) struct Line([u8; 64]);
+/// The data of a tensor.
+#[derive(Debug)]
+pub enum TensorData<'a> {
+    /// Data that the file's reader holds or maps.
+    Borrowed(&'a [u8]),
+    /// Data that was read for the caller.
+    Owned(AlignedBuf),
+}
 
-const LINE: usize = size_of::<Line>();
-const _: () = assert!(LINE == 64);
+impl Deref for TensorData<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            TensorData::Borrowed(bytes) => bytes,
+            TensorData::Owned(bytes) => bytes,
+        }
+    }
+}
 
 /// The bytes of a file.
 #[derive(Debug)]
 pub(super) enum Bytes {
     Mapped(Mapping),
-    Read { lines: Vec<Line>, len: usize },
+    Read(ReadFile),
     Given(Vec<u8>),
 }
 
-impl Deref for Bytes {
-    type Target = [u8];
+/// A file that is read piece by piece.
+#[derive(Debug)]
+pub(super) struct ReadFile {
+    /// Has one position, which readers share.
+    file: Mutex<File>,
+    len: usize,
+    /// The beginning, as far as it was read.
+    head: Vec<u8>,
+}
 
-    fn deref(&self) -> &[u8] {
-        match self {
-            Bytes::Mapped(map) => map.bytes(),
-            Bytes::Read { lines, len } => &bytemuck::cast_slice(lines)[..*len],
-            Bytes::Given(bytes) => bytes,
-        }
+/// Bytes of the beginning of a file that are read at first: more than most have before their data.
+const HEAD: usize = 4 << 20;
+
+impl ReadFile {
+    /// Fills `out` with the bytes from `at` on.
+    fn read_at(&self, at: usize, out: &mut [u8]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(at as u64))?;
+        file.read_exact(out)
+    }
+
+    /// Reads on, until `wanted` bytes of the beginning are there, and twice as many as were if the file has them.
+    fn read_head(&mut self, wanted: usize) -> io::Result<()> {
+        let had = self.head.len();
+        let end = wanted.max(2 * had).min(self.len);
+        self.head.try_reserve_exact(end - had).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut head = std::mem::take(&mut self.head);
+        head.resize(end, 0);
+        self.read_at(had, &mut head[had..])?;
+        self.head = head;
+        Ok(())
     }
 }
 
@@ -72,45 +108,140 @@ impl Bytes {
         match mode {
             LoadMode::Map => Mapping::new(&file).map(Bytes::Mapped).map_err(io),
             LoadMode::Read => {
-                let no_memory = || GgufError::OutOfMemory { file: shown_path(path), bytes: len };
-                let len = usize::try_from(len).map_err(|_| no_memory())?;
-                let mut lines = Vec::new();
-                lines.try_reserve_exact(len.div_ceil(LINE)).map_err(|_| no_memory())?;
-                read_lines(file, &mut lines, len).map_err(io)?;
-                Ok(Bytes::Read { lines, len })
+                let no_memory = |_| GgufError::OutOfMemory { file: shown_path(path), bytes: len };
+                let len = usize::try_from(len).map_err(no_memory)?;
+                let mut file = ReadFile { file: Mutex::new(file), len, head: Vec::new() };
+                file.read_head(HEAD).map_err(io)?;
+                Ok(Bytes::Read(file))
             }
         }
     }
+
+    /// Bytes of the file.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Bytes::Read(file) => file.len,
+            Bytes::Mapped(map) => map.bytes().len(),
+            Bytes::Given(bytes) => bytes.len(),
+        }
+    }
+
+    /// The whole file, unless it is read piece by piece.
+    pub(super) fn whole(&self) -> Option<&[u8]> {
+        match self {
+            Bytes::Mapped(map) => Some(map.bytes()),
+            Bytes::Given(bytes) => Some(bytes),
+            Bytes::Read(_) => None,
+        }
+    }
+
+    /// The beginning of the file as far as it is in memory, or all.
+    pub(super) fn head(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map.bytes(),
+            Bytes::Given(bytes) => bytes,
+            Bytes::Read(file) => &file.head,
+        }
+    }
+
+    /// Makes at least `wanted` bytes of the beginning be in memory, if the file, which messages call `name`, has them.
+    ///
+    /// # Errors
+    /// [`GgufError::Io`].
+    pub(super) fn read_head(&mut self, wanted: usize, name: &str) -> Result<(), GgufError> {
+        match self {
+            Bytes::Read(file) => file.read_head(wanted).map_err(|error| io_error(name, error)),
+            Bytes::Mapped(_) | Bytes::Given(_) => Ok(()),
+        }
+    }
+
+    /// Frees the memory of what was read beyond the first `len` bytes.
+    pub(super) fn keep_head(&mut self, len: usize) {
+        if let Bytes::Read(file) = self {
+            file.head.truncate(len);
+            file.head.shrink_to_fit();
+        }
+    }
+
+    /// Whether `bytes` stand at `at`.
+    ///
+    /// # Errors
+    /// [`GgufError::Io`].
+    pub(super) fn has_at(&self, at: usize, bytes: &[u8; 4], name: &str) -> Result<bool, GgufError> {
+        let Some(end) = at.checked_add(bytes.len()).filter(|&end| end <= self.len()) else {
+            return Ok(false);
+        };
+        match self {
+            Bytes::Mapped(map) => Ok(map.bytes()[at..end] == *bytes),
+            Bytes::Given(all) => Ok(all[at..end] == *bytes),
+            Bytes::Read(file) => {
+                let mut found = [0; 4];
+                file.read_at(at, &mut found).map_err(|error| io_error(name, error))?;
+                Ok(found == *bytes)
+            }
+        }
+    }
+
+    /// The bytes of `range`, which lies in the file that messages call `name`.
+    ///
+    /// # Errors
+    /// [`GgufError::Io`] and [`GgufError::OutOfMemory`] for a file that is read.
+    ///
+    /// # Panics
+    /// If the range does not lie in the file.
+    pub(super) fn data(&self, range: Range<usize>, name: &str) -> Result<TensorData<'_>, GgufError> {
+        let file = match self {
+            Bytes::Mapped(map) => return Ok(TensorData::Borrowed(&map.bytes()[range])),
+            Bytes::Given(bytes) => return Ok(TensorData::Borrowed(&bytes[range])),
+            Bytes::Read(file) => file,
+        };
+        assert!(range.end <= file.len, "{range:?} of a file of {} bytes", file.len);
+        let mut data = AlignedBuf::zeroed(range.len())
+            .map_err(|_| GgufError::OutOfMemory { file: name.to_owned(), bytes: range.len() as u64 })?;
+        file.read_at(range.start, &mut data).map_err(|error| io_error(name, error))?;
+        Ok(TensorData::Owned(data))
+    }
 }
 
-/// Reads exactly `len` bytes, a piece at a time, so that memory is touched once it is filled.
-fn read_lines(mut file: impl Read, lines: &mut Vec<Line>, len: usize) -> io::Result<()> {
-    const PIECE: usize = 1 << 20;
-    let mut done = 0;
-    while done < len {
-        let piece = (len - done).min(PIECE);
-        let begin = lines.len();
-        lines.resize(begin + piece.div_ceil(LINE), Line::zeroed());
-        file.read_exact(&mut bytemuck::cast_slice_mut(&mut lines[begin..])[..piece])?;
-        done += piece;
-    }
-    Ok(())
+fn io_error(name: &str, error: io::Error) -> GgufError {
+    GgufError::Io { file: name.to_owned(), error }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
-    fn lines_hold_exactly_the_bytes() {
-        for len in [1, 63, 64, 65, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (3 << 20) + 100] {
-            let source: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
-            let mut lines = Vec::new();
-            read_lines(&source[..], &mut lines, len).unwrap();
-            let bytes = Bytes::Read { lines, len };
-            assert!(bytes[..] == source[..], "{len} bytes");
-            assert_eq!(bytes.as_ptr() as usize % 64, 0);
+    fn pieces_are_those_of_the_file() {
+        let source: Vec<u8> = (0..HEAD + 100_000).map(|i| (i * 7 + i / 251) as u8).collect();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&source).unwrap();
+        let mut bytes = Bytes::open(file.path(), LoadMode::Read).unwrap();
+        assert_eq!((bytes.len(), bytes.head().len()), (source.len(), HEAD));
+        assert!(bytes.whole().is_none());
+        for range in [0..1, 1..65, HEAD - 1..HEAD + 1, source.len() - 7..source.len(), 5..5] {
+            let data = bytes.data(range.clone(), "x").unwrap();
+            assert_eq!(data[..], source[range]);
+            assert_eq!(data.as_ptr() as usize % 64, 0);
         }
-        assert!(read_lines(&[0; 10][..], &mut Vec::new(), 11).is_err());
+        let end = source.len() - 4;
+        let last: [u8; 4] = source[end..].try_into().unwrap();
+        assert!(bytes.has_at(end, &last, "x").unwrap() && !bytes.has_at(end + 1, &last, "x").unwrap());
+        bytes.read_head(HEAD + 1, "x").unwrap();
+        assert!(bytes.head() == source);
+        bytes.keep_head(10);
+        assert_eq!(bytes.head(), &source[..10]);
+    }
+
+    #[test]
+    fn a_file_that_was_truncated_is_an_error() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[1; 100]).unwrap();
+        let bytes = Bytes::open(file.path(), LoadMode::Read).unwrap();
+        file.as_file().set_len(50).unwrap();
+        assert!(matches!(bytes.data(40..60, "x"), Err(GgufError::Io { .. })));
+        assert!(bytes.data(40..50, "x").is_ok());
     }
 }

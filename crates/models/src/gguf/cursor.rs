@@ -7,13 +7,26 @@ use super::Fault;
 /// A position in the bytes of a file. It never moves past the end.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
+    /// Bytes of the whole file, of which `bytes` may be the beginning only.
+    file_len: usize,
     at: usize,
+    wanted: Option<usize>,
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the first byte.
-    pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes, at: 0 }
+    /// A cursor at the first byte of a file of `file_len` bytes, of which `bytes` is the beginning or all.
+    pub(super) fn new(bytes: &'a [u8], file_len: usize) -> Cursor<'a> {
+        Cursor { bytes, file_len: file_len.max(bytes.len()), at: 0, wanted: None }
+    }
+
+    /// How many bytes of the file are needed, if reading failed because the given ones are not enough.
+    pub(super) fn wanted(&self) -> Option<usize> {
+        self.wanted
+    }
+
+    /// Bytes of the whole file.
+    pub(super) fn file_len(&self) -> usize {
+        self.file_len
     }
 
     /// Bytes before the cursor.
@@ -21,23 +34,20 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Bytes up to the end.
+    /// Bytes up to the end of the file.
     pub(super) fn left(&self) -> usize {
-        self.bytes.len() - self.at
+        self.file_len - self.at
     }
 
     /// The next `n` bytes, which are `what`.
     ///
     /// # Errors
-    /// [`Fault::Truncated`] if fewer are left.
+    /// [`Fault::Truncated`] if fewer are left; if the file has them but they are not given, [`Cursor::wanted`] says so.
     pub(super) fn take(&mut self, n: u64, what: &dyn Display) -> Result<&'a [u8], Fault> {
-        let rest = &self.bytes[self.at..];
-        let taken = usize::try_from(n).ok().and_then(|n| rest.get(..n)).ok_or_else(|| Fault::Truncated {
-            what: what.to_string(),
-            at: self.at as u64,
-            need: n,
-            left: rest.len() as u64,
-        })?;
+        let left = self.left();
+        let end = usize::try_from(n).ok().filter(|&n| n <= left).map(|n| self.at + n);
+        let taken = end.and_then(|end| self.bytes.get(self.at..end));
+        let Some(taken) = taken else { return Err(self.cut(self.at, n, what)) };
         self.at += taken.len();
         Ok(taken)
     }
@@ -61,12 +71,17 @@ impl<'a> Cursor<'a> {
 
     /// What is wrong with the string at `at` that the file is too short for.
     #[cold]
-    fn cut_string(&self, at: usize, what: &dyn Display) -> Fault {
-        let rest = &self.bytes[at..];
-        let (at, need, left) = match rest.split_first_chunk() {
-            None => (at, 8, rest.len()),
-            Some((&len, text)) => (at + 8, u64::from_le_bytes(len), text.len()),
-        };
+    fn cut_string(&mut self, at: usize, what: &dyn Display) -> Fault {
+        match self.bytes[at..].first_chunk() {
+            None => self.cut(at, 8, what),
+            Some(&len) => self.cut(at + 8, u64::from_le_bytes(len), what),
+        }
+    }
+
+    /// What is wrong with `need` bytes at `at` that are not given, and a note if the file has them.
+    fn cut(&mut self, at: usize, need: u64, what: &dyn Display) -> Fault {
+        let left = self.file_len - at;
+        self.wanted = usize::try_from(need).ok().filter(|&n| n <= left).map(|n| at + n);
         Fault::Truncated { what: what.to_string(), at: at as u64, need, left: left as u64 }
     }
 
@@ -154,13 +169,16 @@ mod tests {
         }
         file.extend(u64::MAX.to_le_bytes());
         file.extend(b"rest");
-        for end in 0..=file.len() {
+        let ends = (0..=file.len()).flat_map(|end| [(end, end), (end, file.len())]);
+        for (end, file_len) in ends {
             for n in 0..6 {
-                let mut walk = Cursor::new(&file[..end]);
-                let mut single = Cursor::new(&file[..end]);
+                let mut walk = Cursor::new(&file[..end], file_len);
+                let mut single = Cursor::new(&file[..end], file_len);
                 let got = walk.skip_strings(n, &"text");
                 let expected = one_by_one(&mut single, n);
                 assert_eq!(format!("{got:?}"), format!("{expected:?}"), "{n} strings of {end} bytes");
+                assert_eq!(walk.wanted(), single.wanted(), "{n} strings of {end} bytes");
+                assert!(walk.wanted().is_none_or(|wanted| end < wanted && wanted <= file_len));
                 if got.is_ok() {
                     assert_eq!(walk.position(), single.position());
                 }

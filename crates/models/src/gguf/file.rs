@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, TensorData};
 use super::cursor::Cursor;
 use super::header::{self, Metadata};
 use super::layout::Tensors;
@@ -40,12 +40,23 @@ impl GgufFile {
     }
 
     fn from_bytes(name: String, bytes: Bytes) -> Result<GgufFile, GgufError> {
-        match read(&bytes) {
-            Ok(Parts { version, alignment, metadata, tensors }) => {
-                Ok(GgufFile { name, bytes, version, alignment, metadata, tensors })
+        let mut bytes = bytes;
+        let Parts { version, alignment, metadata, tensors, end } = loop {
+            let mut cursor = Cursor::new(bytes.head(), bytes.len());
+            match (read(&mut cursor, bytes.head()), cursor.wanted()) {
+                (Ok(parts), _) => break parts,
+                (Err(_), Some(wanted)) => bytes.read_head(wanted, &name)?,
+                (Err(fault), None) => return Err(GgufError::Malformed { file: name, fault }),
             }
-            Err(fault) => Err(GgufError::Malformed { file: name, fault }),
+        };
+        bytes.keep_head(end);
+        let data_end = tensors.end(end);
+        for at in [data_end, data_end.next_multiple_of(alignment as usize)] {
+            if bytes.has_at(at, b"GGUF", &name)? {
+                return Err(GgufError::Malformed { file: name, fault: Fault::Joined { at: at as u64 } });
+            }
         }
+        Ok(GgufFile { name, bytes, version, alignment, metadata, tensors })
     }
 
     /// The path, or the name given to [`GgufFile::parse`], as messages show it.
@@ -70,12 +81,12 @@ impl GgufFile {
 
     /// Keys and values in file order.
     pub fn metadata(&self) -> impl ExactSizeIterator<Item = (&str, Value<'_>)> {
-        self.metadata.entries.iter().map(|(key, value)| (&**key, value.view(&self.bytes)))
+        self.metadata.entries.iter().map(|(key, value)| (&**key, value.view(self.bytes.head())))
     }
 
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<Value<'_>> {
-        self.metadata.get(key).map(|value| value.view(&self.bytes))
+        self.metadata.get(key).map(|value| value.view(self.bytes.head()))
     }
 
     /// Metadata read with the type that is wanted.
@@ -93,13 +104,25 @@ impl GgufFile {
         self.tensors.index.get(name).and_then(|&i| self.tensors.infos.get(i))
     }
 
-    /// The data of a tensor of this file: `info.byte_len()` bytes. In a file that was opened, not given as bytes, they
-    /// begin at an address that is a multiple of the file's alignment or of 64, whichever is smaller.
+    /// The data of a tensor of this file: `info.byte_len()` bytes, read now in [`LoadMode::Read`]. In a file that was
+    /// opened, not given as bytes, they begin at an address that is a multiple of the file's alignment or of 64,
+    /// whichever is smaller.
+    ///
+    /// # Errors
+    /// [`GgufError::Io`] or [`GgufError::OutOfMemory`] if the data cannot be read, in [`LoadMode::Read`] only.
     ///
     /// # Panics
     /// If `info` belongs to another file and reaches past the end of this one.
-    pub fn tensor_data(&self, info: &TensorInfo) -> &[u8] {
-        &self.bytes[info.file_range()]
+    pub fn tensor_data(&self, info: &TensorInfo) -> Result<TensorData<'_>, GgufError> {
+        self.bytes.data(info.file_range(), &self.name)
+    }
+
+    /// The data of a tensor of this file, if the file is in memory or mapped.
+    ///
+    /// # Panics
+    /// As [`GgufFile::tensor_data`].
+    pub(super) fn mapped_data(&self, info: &TensorInfo) -> Option<&[u8]> {
+        self.bytes.whole().map(|bytes| &bytes[info.file_range()])
     }
 
     /// Asks the system to bring the data of `info` into memory in the background. Does nothing for files not mapped.
@@ -123,19 +146,45 @@ struct Parts {
     alignment: u32,
     metadata: Metadata,
     tensors: Tensors,
+    /// Where the head ends.
+    end: usize,
 }
 
-fn read(bytes: &[u8]) -> Result<Parts, Fault> {
-    let mut cursor = Cursor::new(bytes);
-    let prelude = header::read_prelude(&mut cursor)?;
-    let metadata = Metadata::read(&mut cursor, prelude.keys)?;
+/// Reads the head of a file out of `bytes`, over which `cursor` stands at the first.
+fn read(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<Parts, Fault> {
+    let prelude = header::read_prelude(cursor)?;
+    let metadata = Metadata::read(cursor, prelude.keys)?;
     let alignment = metadata.alignment(bytes)?;
-    let tensors = Tensors::read(&mut cursor, prelude.tensors, alignment, bytes.len())?;
-    let end = tensors.end(cursor.position());
-    for at in [end, end.next_multiple_of(alignment as usize)] {
-        if bytes.get(at..).is_some_and(|rest| rest.starts_with(b"GGUF")) {
-            return Err(Fault::Joined { at: at as u64 });
+    let file_len = cursor.file_len();
+    let tensors = Tensors::read(cursor, prelude.tensors, alignment, file_len)?;
+    Ok(Parts { version: prelude.version, alignment, metadata, tensors, end: cursor.position() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_of_a_head_says_how_much_more_is_needed() {
+        let bytes = cera_testkit::gguf::sample(3).finish();
+        let file = GgufFile::parse("sample", bytes.clone()).unwrap();
+        let mut complete = 0;
+        for end in 0..=bytes.len() {
+            let mut cursor = Cursor::new(&bytes[..end], bytes.len());
+            match read(&mut cursor, &bytes[..end]) {
+                Ok(parts) => {
+                    assert!(parts.end <= end && parts.tensors.infos.len() == file.tensors().len());
+                    complete += 1;
+                }
+                Err(fault) => {
+                    let wanted = cursor.wanted();
+                    assert!(
+                        wanted.is_some_and(|n| end < n && n <= bytes.len()),
+                        "{end}: {fault}, {wanted:?}"
+                    );
+                }
+            }
         }
+        assert!(complete > 1);
     }
-    Ok(Parts { version: prelude.version, alignment, metadata, tensors })
 }

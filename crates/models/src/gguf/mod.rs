@@ -30,7 +30,7 @@ mod types;
 mod value;
 
 pub use array::{Array, ArrayIter, Element, Elements, StringIter, Strings};
-pub use bytes::LoadMode;
+pub use bytes::{LoadMode, TensorData};
 pub use error::{Fault, GgufError, ShardFault};
 pub use file::GgufFile;
 pub use meta::{FromValue, Meta};

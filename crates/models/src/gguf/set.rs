@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::shown::{shown, shown_path};
-use super::{GgufError, GgufFile, LoadMode, Meta, ShardFault, TensorInfo, Value};
+use super::{GgufError, GgufFile, LoadMode, Meta, ShardFault, TensorData, TensorInfo, Value};
 
 /// A model: one GGUF file, or all the shards of a split one. Metadata comes from the first shard.
 ///
@@ -138,12 +138,23 @@ impl GgufSet {
             .ok_or_else(|| GgufError::MissingTensor { file: self.name().to_owned(), tensor: shown(name) })
     }
 
-    /// The data of a tensor of this set: `info.byte_len()` bytes.
+    /// The data of a tensor of this set: `info.byte_len()` bytes, read now in [`LoadMode::Read`].
+    ///
+    /// # Errors
+    /// As [`GgufFile::tensor_data`].
     ///
     /// # Panics
     /// If `info` belongs to another set and does not fit this one.
-    pub fn tensor_data(&self, info: &TensorInfo) -> &[u8] {
+    pub fn tensor_data(&self, info: &TensorInfo) -> Result<TensorData<'_>, GgufError> {
         self.files[info.file].tensor_data(info)
+    }
+
+    /// The data of a tensor of this set, if its file is in memory or mapped.
+    ///
+    /// # Panics
+    /// As [`GgufSet::tensor_data`].
+    pub(crate) fn mapped_data(&self, info: &TensorInfo) -> Option<&[u8]> {
+        self.files[info.file].mapped_data(info)
     }
 
     /// As [`GgufFile::prefetch`].

@@ -41,7 +41,7 @@ fn requantize(file: &GgufFile, format: Format) -> Vec<u8> {
     let mut writer = roundtrip::writer_of_keys_but(file, "general.file_type")
         .kv_u32("general.file_type", file_type(format));
     for info in file.tensors() {
-        let data = file.tensor_data(info);
+        let data = &*file.tensor_data(info).unwrap();
         let (id, data) = if info.ty().id() == Format::Q4_1.gguf_id() {
             (format.gguf_id(), convert(data, info.dims()[0] as usize, format))
         } else {
