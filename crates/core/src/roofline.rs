@@ -1,9 +1,10 @@
-//! What the machine could do at most: the limit that decoding is judged by.
+//! What the machine could do at most: the rates that prefill (integer dot products) and decoding (reads) are judged by.
 
 use std::time::Instant;
 
 use crate::buffer::AlignedBuf;
 use crate::error::Error;
+use crate::table::KernelTable;
 
 /// The rate, in bytes per second, at which `width` threads read `bytes` of memory, each its own part: the best of
 /// `repeats` rounds. For a rate of memory rather than of a cache `bytes` must be well over its size.
@@ -30,6 +31,28 @@ pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> Result<f64,
     Ok(best)
 }
 
+/// Rounds of dot products per thread: some milliseconds.
+const DOT_ROUNDS: usize = 1 << 20;
+
+/// The rate, in products added up per second, of `width` threads that run nothing but the integer dot product of the
+/// table's tier: the best of `repeats` rounds. `None` for a tier without such an instruction.
+pub fn integer_peak(table: &KernelTable, width: usize, repeats: usize) -> Option<f64> {
+    dot_rate(table, width, repeats, DOT_ROUNDS)
+}
+
+fn dot_rate(table: &KernelTable, width: usize, repeats: usize, rounds: usize) -> Option<f64> {
+    let mut best = 0.0f64;
+    for _ in 0..repeats {
+        let start = Instant::now();
+        let macs: Option<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..width.max(1)).map(|_| scope.spawn(|| table.run_dots(rounds))).collect();
+            threads.into_iter().map(|thread| thread.join().ok().flatten()).sum()
+        });
+        best = best.max(macs? as f64 / start.elapsed().as_secs_f64());
+    }
+    Some(best)
+}
+
 /// Sums words in several chains, so that loads alone bound the speed.
 fn sum(bytes: &[u8]) -> u64 {
     let (blocks, _) = bytes.as_chunks::<128>();
@@ -46,6 +69,7 @@ fn sum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tier::{CpuTier, TierChoice};
 
     #[test]
     fn every_whole_block_is_read() {
@@ -54,6 +78,17 @@ mod tests {
             sum.wrapping_add(word.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)))
         });
         assert_eq!(sum(&bytes), plain);
+    }
+
+    #[test]
+    fn dot_products_have_a_rate_where_a_tier_has_an_instruction() {
+        assert_eq!(dot_rate(&KernelTable::scalar(), 2, 1, 16), None);
+        for tier in CpuTier::ALL {
+            let Ok(choice) = TierChoice::of(tier) else { continue };
+            let table = KernelTable::new(&choice);
+            let rates = [0, 1, 3].map(|width| dot_rate(&table, width, 2, 16));
+            assert!(rates.iter().flatten().all(|&rate| rate > 0.0), "{tier}: {rates:?}");
+        }
     }
 
     #[test]

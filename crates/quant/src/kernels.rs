@@ -41,6 +41,19 @@ pub struct Ops {
     pub append_f16: for<'a> unsafe fn(&mut AppendArgs<'a, u16>),
 }
 
+/// The integer dot product of a tier at its fastest: on registers alone, in more chains than its latency asks for. It
+/// computes nothing; its rate is the peak that matrix products are judged by.
+#[derive(Debug, Clone, Copy)]
+pub struct Dots {
+    /// Runs so many rounds.
+    ///
+    /// # Safety
+    /// The machine has every feature of the tier.
+    pub run: unsafe fn(rounds: usize),
+    /// Products of bytes that are added up in a round.
+    pub macs: usize,
+}
+
 /// The kernels that a tier has of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct TierKernels {
@@ -54,4 +67,6 @@ pub struct TierKernels {
     pub quantize: fn(ActFormat) -> Option<QuantizeFn>,
     /// The f32 operations.
     pub ops: Ops,
+    /// The integer dot product alone, if the tier has an instruction for it.
+    pub dots: Option<Dots>,
 }

@@ -79,5 +79,11 @@ fn gemv_of(format: Format) -> Option<MatrixFn> {
 }
 
 /// The kernels of this tier's own, and the f32 operations of `avx512vnni`.
-pub(crate) const KERNELS: TierKernels =
-    TierKernels { tile: NARROWER.tile, gemm: gemm_of, gemv: gemv_of, quantize: |_| None, ops: NARROWER.ops };
+pub(crate) const KERNELS: TierKernels = TierKernels {
+    tile: NARROWER.tile,
+    gemm: gemm_of,
+    gemv: gemv_of,
+    quantize: |_| None,
+    ops: NARROWER.ops,
+    dots: None,
+};

@@ -32,6 +32,10 @@ fn json_has_a_row_for_every_test_with_its_samples_and_kernels() {
         assert!(0.0 < speed("min_ts") && speed("min_ts") <= speed("median_ts"), "{row}");
         assert!(speed("median_ts") <= speed("max_ts") && speed("stddev_ts") >= 0.0, "{row}");
         assert!((speed("min_ts")..=speed("max_ts")).contains(&speed("avg_ts")), "{row}");
+        let share = |name: &str| row[name].as_f64().filter(|&share| share > 0.0);
+        let prompt = row["n_prompt"] != 0;
+        assert_eq!(share("bandwidth_share").is_some(), !prompt, "{row}");
+        assert_eq!(share("peak_share").is_some(), prompt && share("integer_peak").is_some(), "{row}");
         let op = if row["n_gen"] == 0 { "-gemm-q4_0" } else { "-gemv-q4_0" };
         let kernels = row["kernels"].as_array().unwrap();
         assert!(kernels.iter().any(|kernel| kernel[0].as_str().unwrap().contains(op)), "{row}");

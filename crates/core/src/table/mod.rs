@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::args::{GemmArgs, OutMat};
-use cera_quant::kernels::{MatrixFn, Ops, QuantizeFn, TierKernels};
+use cera_quant::kernels::{Dots, MatrixFn, Ops, QuantizeFn, TierKernels};
 use cera_quant::pack::PackedRef;
 use cera_quant::scalar;
 use cera_quant::{Format, QuantError};
@@ -40,6 +40,7 @@ pub struct KernelTable {
     ops_tier: CpuTier,
     /// Tokens of a column tile in GEMM.
     tile: usize,
+    dots: Option<Dots>,
 }
 
 impl KernelTable {
@@ -73,6 +74,7 @@ impl KernelTable {
             ops: own.ops,
             ops_tier: CpuTier::Scalar,
             tile: own.tile,
+            dots: own.dots,
         }
     }
 
@@ -91,6 +93,7 @@ impl KernelTable {
             set(&mut self.quantize[format.index()], tier, (own.quantize)(format));
         }
         (self.tier, self.ops, self.ops_tier, self.tile) = (tier, own.ops, tier, own.tile);
+        self.dots = own.dots.or(self.dots);
     }
 
     /// The tier.
@@ -187,6 +190,15 @@ impl KernelTable {
         unsafe { (self.matrix(w.format(), n).run)(&args) };
         // SAFETY: the kernel wrote every row of every strip for every token of every tile: all elements.
         Ok(unsafe { std::slice::from_raw_parts_mut(ptr, expected) })
+    }
+
+    /// Runs `rounds` rounds of the fastest integer dot product and nothing else, and gives the number of products that
+    /// were added up; `None` if no tier of the table has one.
+    pub(crate) fn run_dots(&self, rounds: usize) -> Option<usize> {
+        let dots = self.dots?;
+        // SAFETY: a table exists only for a tier that the machine runs.
+        unsafe { (dots.run)(rounds) };
+        Some(rounds * dots.macs)
     }
 
     /// The matrix kernel for `n` tokens.

@@ -8,7 +8,8 @@ use crate::acts::{self, ActFormat};
 use crate::kernels::{MatrixFn, QuantizeFn, TierKernels};
 
 /// The kernels of the scalar tier: all of them.
-pub const KERNELS: TierKernels = TierKernels { tile: 8, gemm: matrix, gemv: matrix, quantize, ops: ops::OPS };
+pub const KERNELS: TierKernels =
+    TierKernels { tile: 8, gemm: matrix, gemv: matrix, quantize, ops: ops::OPS, dots: None };
 
 fn matrix(format: Format) -> Option<MatrixFn> {
     Some(gemm::by_format(format))

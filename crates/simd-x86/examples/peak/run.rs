@@ -3,8 +3,6 @@
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
 use std::alloc::{Layout, alloc};
-use std::arch::asm;
-use std::arch::x86_64::*;
 use std::hint::black_box;
 use std::slice;
 
@@ -41,42 +39,6 @@ pub(crate) fn best(runs: usize, mut f: impl FnMut()) -> f64 {
 
 const ROUNDS: usize = 1 << 16;
 
-/// Dot products of 512 bits in 16 chains.
-#[target_feature(enable = "avx512f,avx512vnni")]
-fn dots_512() {
-    let (a, b) = (black_box(_mm512_set1_epi8(3)), black_box(_mm512_set1_epi8(5)));
-    let mut acc = [_mm512_setzero_si512(); 16];
-    for _ in 0..ROUNDS {
-        for acc in &mut acc {
-            *acc = _mm512_dpbusd_epi32(*acc, a, b);
-        }
-    }
-    black_box(acc);
-}
-
-/// Pairs of products of 256 bits and their additions, eight of each, written out so that none is hoisted.
-#[target_feature(enable = "avx2")]
-fn dots_256() {
-    for _ in 0..ROUNDS {
-        // SAFETY: the instructions are of AVX2 and use registers only, which are declared.
-        unsafe {
-            asm!(
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm0, ymm0, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm1, ymm1, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm2, ymm2, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm3, ymm3, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm4, ymm4, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm5, ymm5, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm6, ymm6, ymm8",
-                "vpmaddubsw ymm8, ymm9, ymm10\n vpaddw ymm7, ymm7, ymm8",
-                out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _,
-                out("ymm5") _, out("ymm6") _, out("ymm7") _, out("ymm8") _,
-                options(nomem, nostack, preserves_flags),
-            );
-        }
-    }
-}
-
 pub(crate) struct Tier {
     pub(crate) label: &'static str,
     pub(crate) kernels: TierKernels,
@@ -85,29 +47,23 @@ pub(crate) struct Tier {
     tiles: &'static [usize],
 }
 
+/// GMAC/s of the dot instruction of a tier.
+fn peak(kernels: &TierKernels) -> f64 {
+    let dots = kernels.dots.expect("an instruction for dot products");
+    // SAFETY: this program is for machines with all tiers; on others it ends with an illegal instruction.
+    let time = best(100, || unsafe { (dots.run)(ROUNDS) });
+    (ROUNDS * dots.macs) as f64 / time / 1e9
+}
+
 pub(crate) fn tiers() -> Vec<Tier> {
-    // SAFETY: this program is for machines with both tiers; on others it ends with an illegal instruction.
-    let (wide, narrow) = unsafe { (best(100, || dots_512()), best(100, || dots_256())) };
-    let gmacs = |dots: f64, macs: f64, time: f64| ROUNDS as f64 * dots * macs / time / 1e9;
+    let compiled = |kernels: Option<TierKernels>| kernels.expect("compiled in");
+    let wide = compiled(cera_simd_x86::AVX512VNNI);
+    let narrow = compiled(cera_simd_x86::AVX2);
+    let tiles: &[usize] = &[2, 4, 6, 8, 9];
     vec![
-        Tier {
-            label: "avx512vnni",
-            kernels: cera_simd_x86::AVX512VNNI.expect("compiled in"),
-            peak: gmacs(16.0, 64.0, wide),
-            tiles: &[2, 4, 6, 8, 9],
-        },
-        Tier {
-            label: "avx512bf16",
-            kernels: cera_simd_x86::AVX512BF16.expect("compiled in"),
-            peak: gmacs(16.0, 64.0, wide),
-            tiles: &[2, 4, 6, 8, 9],
-        },
-        Tier {
-            label: "avx2",
-            kernels: cera_simd_x86::AVX2.expect("compiled in"),
-            peak: gmacs(8.0, 32.0, narrow),
-            tiles: &[2, 3, 4],
-        },
+        Tier { label: "avx512vnni", kernels: wide, peak: peak(&wide), tiles },
+        Tier { label: "avx512bf16", kernels: compiled(cera_simd_x86::AVX512BF16), peak: peak(&wide), tiles },
+        Tier { label: "avx2", kernels: narrow, peak: peak(&narrow), tiles: &[2, 3, 4] },
     ]
 }
 

@@ -3,6 +3,7 @@
 mod acts;
 mod by256;
 mod by32;
+mod dots;
 pub(crate) mod lanes;
 mod matrix;
 mod ops;
@@ -18,4 +19,5 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     gemv: matrix::gemv_of,
     quantize: acts::quantizer_of,
     ops: ops::OPS,
+    dots: Some(dots::DOTS),
 };

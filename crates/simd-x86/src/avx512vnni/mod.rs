@@ -28,6 +28,7 @@ macro_rules! for_columns {
 mod acts;
 mod by256;
 mod by32;
+mod dots;
 pub(crate) mod lanes;
 mod matrix;
 mod ops;
@@ -42,4 +43,5 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     gemv: matrix::gemv_of,
     quantize: acts::quantizer_of,
     ops: ops::OPS,
+    dots: Some(dots::DOTS),
 };

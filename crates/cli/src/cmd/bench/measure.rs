@@ -19,12 +19,14 @@ pub(super) struct Case {
     pub(super) n_gen: usize,
 }
 
-/// What one run of a test took, and what the memory gave right after it.
+/// What one run of a test took, and what the machine gave right after it.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) time: Duration,
     /// Bytes per second that all threads read.
     pub(super) bandwidth: f64,
+    /// Integer products per second that all threads add up, if the tier has an instruction for it.
+    pub(super) integer_peak: Option<f64>,
     pub(super) hits: Vec<KernelHits>,
 }
 
@@ -46,7 +48,8 @@ pub(super) fn run(model: &Model, case: &Case) -> Result<Sample> {
     }
     let time = start.elapsed();
     let bandwidth = roofline::read_bandwidth(runtime.width(), PROBE_BYTES, 2)?;
-    Ok(Sample { time, bandwidth, hits: runtime.hits() })
+    let integer_peak = roofline::integer_peak(runtime.table(), runtime.width(), 3);
+    Ok(Sample { time, bandwidth, integer_peak, hits: runtime.hits() })
 }
 
 fn step(model: &Model, state: &mut SeqState, tokens: &[u32], want: Want) -> Result<()> {

@@ -44,6 +44,10 @@ pub(super) struct Row {
     read_bandwidth: f64,
     /// The share of that bandwidth which the weights and the cache streamed per token account for, in generation tests.
     bandwidth_share: Option<f64>,
+    /// Products per second that the tier's integer dot instruction added up after each sample, in the median.
+    integer_peak: Option<f64>,
+    /// The share of that rate which the matrix products account for, in prompt tests.
+    peak_share: Option<f64>,
     /// Calls per kernel in the last sample.
     kernels: Vec<(String, u64)>,
     load_open_ns: u64,
@@ -61,6 +65,9 @@ impl Row {
         let read_bandwidth = median(&samples.iter().map(|s| s.bandwidth).collect::<Vec<_>>());
         let program = model.program();
         let bytes = bytes_per_token(model, case);
+        let peaks: Option<Vec<f64>> = samples.iter().map(|s| s.integer_peak).collect();
+        let integer_peak = peaks.map(|peaks| median(&peaks));
+        let macs_per_token = program.graph().product_macs(case.n_prompt, 1) as f64 / case.n_prompt as f64;
         let stats = model.load_stats();
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let hits = samples.last().map(|s| s.hits.as_slice()).unwrap_or_default();
@@ -84,6 +91,10 @@ impl Row {
             samples_ts: speeds,
             read_bandwidth,
             bandwidth_share: (case.n_gen > 0).then(|| bytes as f64 * median_ts / read_bandwidth),
+            integer_peak,
+            peak_share: integer_peak
+                .filter(|_| case.n_prompt > 0)
+                .map(|peak| macs_per_token * median_ts / peak),
             kernels: hits.iter().map(|hits| (hits.kernel.to_string(), hits.total())).collect(),
             load_open_ns: nanos(stats.open),
             load_pack_ns: nanos(stats.pack),
@@ -139,16 +150,22 @@ pub(super) fn write(format: Format, rows: &[Row]) -> Result<String> {
 
 fn markdown(rows: &[Row]) -> Result<String> {
     let mut text = String::new();
-    writeln!(text, "| model | size | tier | threads | kv | test | t/s | median | bandwidth |")?;
-    writeln!(text, "|---|---:|---|---:|---|---:|---:|---:|---:|")?;
+    writeln!(
+        text,
+        "| model | size | tier | threads | kv | test | t/s | median | integer peak | bandwidth |"
+    )?;
+    writeln!(text, "|---|---:|---|---:|---|---:|---:|---:|---:|---:|")?;
     for row in rows {
         let size = row.model_size as f64 / f64::from(1 << 20);
-        let share = row.bandwidth_share.map_or("-".to_owned(), |share| {
-            format!("{:.0} % of {:.1} GB/s", 100.0 * share, row.read_bandwidth / 1e9)
-        });
+        let share = |share: Option<f64>, of: Option<f64>, unit| match (share, of) {
+            (Some(share), Some(of)) => format!("{:.0} % of {:.1} {unit}", 100.0 * share, of / 1e9),
+            _ => "-".to_owned(),
+        };
+        let peak = share(row.peak_share, row.integer_peak, "GMAC/s");
+        let bandwidth = share(row.bandwidth_share, Some(row.read_bandwidth), "GB/s");
         writeln!(
             text,
-            "| {} | {size:.1} MiB | {} | {} | {} | {} | {:.2} ± {:.2} | {:.2} | {share} |",
+            "| {} | {size:.1} MiB | {} | {} | {} | {} | {:.2} ± {:.2} | {:.2} | {peak} | {bandwidth} |",
             row.model_type,
             row.tier,
             row.n_threads,
