@@ -9,6 +9,7 @@
     reason = "a command line tool talks on its standard streams"
 )]
 
+mod accept;
 mod bless;
 mod ci;
 mod fuzz;
@@ -41,6 +42,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Run everything that a change must pass.
     Ci(ci::Args),
+    /// Hold speed and memory against their thresholds, on a quiet machine.
+    Accept(accept::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -51,6 +54,7 @@ fn main() -> std::process::ExitCode {
         Task::Bless(args) => bless::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Ci(args) => ci::run(&args),
+        Task::Accept(args) => accept::run(&args),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,7 +1,5 @@
 //! The head of a GGUF file, version 3: everything before the tensors' data.
 
-use std::io::{self, Write};
-
 use cera_quant::Format;
 
 /// What offsets of tensors are multiples of, the default of the format.
@@ -82,8 +80,8 @@ impl Header {
         self.data_len += bytes.next_multiple_of(ALIGNMENT);
     }
 
-    /// Writes the head with the padding before the data and returns the number of bytes.
-    pub(super) fn finish(self, out: &mut impl Write) -> io::Result<u64> {
+    /// The bytes of the head with the padding before the data.
+    pub(super) fn finish(self) -> Vec<u8> {
         let mut head = b"GGUF".to_vec();
         head.extend(VERSION.to_le_bytes());
         head.extend(self.tensors.to_le_bytes());
@@ -91,8 +89,7 @@ impl Header {
         head.extend(self.metadata);
         head.extend(self.infos);
         head.resize(head.len().next_multiple_of(ALIGNMENT as usize), 0);
-        out.write_all(&head)?;
-        Ok(head.len() as u64)
+        head
     }
 
     fn key(&mut self, key: &str, kind: u32) {

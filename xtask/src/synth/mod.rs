@@ -11,7 +11,7 @@ mod shape;
 mod vocab;
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -52,18 +52,32 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(mut shape) = Shape::named(&args.shape) else { bail!("there is no shape {}", args.shape) };
     shape.layers = args.layers.unwrap_or(shape.layers);
-    let partial = with_suffix(&args.output, ".partial");
-    let bytes =
-        write(&partial, &shape, args).with_context(|| format!("cannot write {}", partial.display()))?;
-    fs::rename(&partial, &args.output).with_context(|| format!("cannot write {}", args.output.display()))?;
-    let elements: u64 = shape.tensors().iter().map(Tensor::elements).sum();
+    let recipe = Recipe::new(&shape, args.mix, args.pure);
+    recipe.make(args.seed, &args.output)?;
+    let elements: u64 = recipe.tensors.iter().map(|(tensor, _)| tensor.elements()).sum();
     println!(
         "{}: {:.1} M weights in {:.1} MB",
         args.output.display(),
         elements as f64 / 1e6,
-        bytes as f64 / 1e6
+        recipe.bytes() as f64 / 1e6
     );
     Ok(())
+}
+
+/// Makes sure that `dir` has the model of a shape and a type, with the default seed, and returns its path. A file that is
+/// there is taken if it has the size and the head of the model.
+///
+/// # Errors
+/// If there is no such shape or type, or the file cannot be written.
+pub(crate) fn provide(shape: &str, mix: &str, dir: &Path) -> Result<PathBuf> {
+    let found = Shape::named(shape).with_context(|| format!("there is no shape {shape}"))?;
+    let recipe = Recipe::new(&found, mix::parse(mix).map_err(anyhow::Error::msg)?, false);
+    let path = dir.join(format!("{shape}-{mix}.gguf"));
+    if !recipe.is_in(&path) {
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        recipe.make(0, &path)?;
+    }
+    Ok(path)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -72,40 +86,74 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Writes the whole file and returns its size in bytes.
-fn write(path: &Path, shape: &Shape, args: &Args) -> Result<u64> {
-    let tensors: Vec<(Tensor, Format)> = shape
-        .tensors()
-        .into_iter()
-        .map(|tensor| {
-            let format = args.mix.format_of(&tensor, shape, args.pure);
-            (tensor, format)
-        })
-        .collect();
-    let mut header = gguf::Header::default();
-    shape.describe(&mut header);
-    header.u32("general.file_type", args.mix.file_type());
-    vocab::describe(shape.vocabulary, &mut header);
-    for (tensor, format) in &tensors {
-        header.tensor(&tensor.name, &tensor.dims, *format);
-    }
-    let mut file = BufWriter::with_capacity(CHUNK, File::create(path)?);
-    let mut written = header.finish(&mut file)?;
-    for (index, (tensor, format)) in tensors.iter().enumerate() {
-        let mut rng = ChaCha8Rng::seed_from_u64(args.seed);
-        rng.set_stream(index as u64);
-        written += write_tensor(&mut file, tensor, *format, &mut rng)?;
-    }
-    file.flush()?;
-    Ok(written)
+/// Everything of a file but its random bits.
+struct Recipe {
+    head: Vec<u8>,
+    tensors: Vec<(Tensor, Format)>,
 }
 
-/// Writes one tensor with the padding after it and returns the number of bytes.
-fn write_tensor(file: &mut impl Write, tensor: &Tensor, format: Format, rng: &mut ChaCha8Rng) -> Result<u64> {
-    let blocks = tensor.elements() / format.block_len() as u64;
-    let mut left = blocks * format.block_bytes() as u64;
+impl Recipe {
+    fn new(shape: &Shape, mix: Mix, pure: bool) -> Recipe {
+        let format = |tensor: Tensor| {
+            let format = mix.format_of(&tensor, shape, pure);
+            (tensor, format)
+        };
+        let tensors: Vec<(Tensor, Format)> = shape.tensors().into_iter().map(format).collect();
+        let mut header = gguf::Header::default();
+        shape.describe(&mut header);
+        header.u32("general.file_type", mix.file_type());
+        vocab::describe(shape.vocabulary, &mut header);
+        for (tensor, format) in &tensors {
+            header.tensor(&tensor.name, &tensor.dims, *format);
+        }
+        Recipe { head: header.finish(), tensors }
+    }
+
+    /// Bytes of the file.
+    fn bytes(&self) -> u64 {
+        let data = self.tensors.iter().map(|(tensor, format)| data_bytes(tensor, *format));
+        self.head.len() as u64 + data.map(|bytes| bytes.next_multiple_of(gguf::ALIGNMENT)).sum::<u64>()
+    }
+
+    /// Whether the file at `path` is of this recipe, with whatever random bits.
+    fn is_in(&self, path: &Path) -> bool {
+        let mut head = vec![0; self.head.len()];
+        let mut file = match File::open(path) {
+            Ok(file) if file.metadata().is_ok_and(|meta| meta.len() == self.bytes()) => file,
+            _ => return false,
+        };
+        file.read_exact(&mut head).is_ok() && head == self.head
+    }
+
+    /// Writes the file, whole or not at all.
+    fn make(&self, seed: u64, path: &Path) -> Result<()> {
+        let partial = with_suffix(path, ".partial");
+        self.write(seed, &partial).with_context(|| format!("cannot write {}", partial.display()))?;
+        fs::rename(&partial, path).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn write(&self, seed: u64, path: &Path) -> Result<()> {
+        let mut file = BufWriter::with_capacity(CHUNK, File::create(path)?);
+        file.write_all(&self.head)?;
+        for (index, (tensor, format)) in self.tensors.iter().enumerate() {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            rng.set_stream(index as u64);
+            write_tensor(&mut file, tensor, *format, &mut rng)?;
+        }
+        file.flush()?;
+        Ok(())
+    }
+}
+
+/// Bytes of a tensor's data, without padding.
+fn data_bytes(tensor: &Tensor, format: Format) -> u64 {
+    tensor.elements() / format.block_len() as u64 * format.block_bytes() as u64
+}
+
+/// Writes one tensor with the padding after it.
+fn write_tensor(file: &mut impl Write, tensor: &Tensor, format: Format, rng: &mut ChaCha8Rng) -> Result<()> {
+    let mut left = data_bytes(tensor, format);
     let padding = left.next_multiple_of(gguf::ALIGNMENT) - left;
-    let total = left + padding;
     let mut buffer = vec![0; CHUNK / format.block_bytes() * format.block_bytes()];
     while left > 0 {
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
@@ -117,7 +165,7 @@ fn write_tensor(file: &mut impl Write, tensor: &Tensor, format: Format, rng: &mu
         left -= take as u64;
     }
     file.write_all(&[0; gguf::ALIGNMENT as usize][..padding as usize])?;
-    Ok(total)
+    Ok(())
 }
 
 #[cfg(test)]

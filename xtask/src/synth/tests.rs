@@ -2,11 +2,6 @@ use cera_quant::blocks::dequantize_row;
 
 use super::*;
 
-fn args(shape: &str, mix: &str, seed: u64) -> Args {
-    let mix = mix::parse(mix).expect("type");
-    Args { shape: shape.into(), mix, pure: false, layers: None, seed, output: PathBuf::new() }
-}
-
 fn formats(shape: &str, mix: &str) -> Vec<(String, Format)> {
     let shape = Shape::named(shape).expect("shape");
     let mix = mix::parse(mix).expect("type");
@@ -45,17 +40,37 @@ fn norms_are_near_one() {
 #[test]
 fn the_seed_decides_the_bytes_and_the_size_is_told() {
     let dir = tempfile::tempdir().expect("tempdir");
-    let shape = Shape::named("tiny").expect("shape");
+    let recipe =
+        Recipe::new(&Shape::named("tiny").expect("shape"), mix::parse("Q4_K_M").expect("type"), false);
     let make = |name: &str, seed| {
         let path = dir.path().join(name);
-        let bytes = write(&path, &shape, &args("tiny", "Q4_K_M", seed)).expect("written");
+        recipe.make(seed, &path).expect("written");
         let content = fs::read(path).expect("file");
-        assert_eq!(content.len() as u64, bytes);
+        assert_eq!(content.len() as u64, recipe.bytes());
         content
     };
     let first = make("a", 3);
     assert_eq!(first, make("b", 3));
     assert_ne!(first, make("c", 4));
+}
+
+#[test]
+fn a_model_is_made_once_and_again_if_it_is_another() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let path = provide("tiny", "Q8_0", dir.path()).expect("made");
+    let mut content = fs::read(&path).expect("file");
+    let (at, last) = (content.len() - 1, content[content.len() - 1]);
+    content[at] = !last;
+    fs::write(&path, &content).expect("written");
+    provide("tiny", "Q8_0", dir.path()).expect("taken");
+    assert_eq!(fs::read(&path).expect("file")[at], !last, "other weights of the same shape are taken");
+    content[30] ^= 1;
+    for spoilt in [&content[..at], &content[..]] {
+        fs::write(&path, spoilt).expect("written");
+        provide("tiny", "Q8_0", dir.path()).expect("made");
+        assert_eq!(fs::read(&path).expect("file")[at], last);
+    }
+    assert!(provide("tinier", "Q8_0", dir.path()).is_err() && provide("tiny", "Q8", dir.path()).is_err());
 }
 
 #[test]

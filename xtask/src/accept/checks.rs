@@ -1,0 +1,171 @@
+//! The checks of cera alone.
+
+use anyhow::{Context, Result};
+
+use super::Setup;
+use super::programs::{BenchRow, IdleCell, LoadCell};
+use super::verdict::{Limit, Unit, Verdict, median};
+
+/// Threads on two processors, and how much longer than two they may take.
+const MANY_THREADS: usize = 16;
+const THREADS_LIMIT: f64 = 3.0;
+
+/// The share of a processor that an idle session may use.
+const IDLE_LIMIT: f64 = 0.01;
+
+/// Resident memory in sizes of the file.
+const MEMORY_LIMIT: f64 = 1.15;
+
+/// The time to pack with two threads over that with one.
+const LOAD_LIMIT: f64 = 0.8;
+
+/// Many threads on two processors.
+pub(super) fn threads(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
+    let model = setup.model_1b("Q4_0")?;
+    let mut speeds = [(2, Vec::new()), (MANY_THREADS, Vec::new())];
+    for _ in 0..setup.rounds() {
+        for (threads, speeds) in &mut speeds {
+            let args = format!("-p 0 -n {} -r 1 -t {threads}", setup.args.n_gen);
+            let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+            speeds.extend(samples(&setup.programs.bench_on_two(&model, &args)?)?);
+        }
+    }
+    let [few, many] = speeds.map(|(_, speeds)| median(speeds));
+    let note = format!(
+        "times as long with {MANY_THREADS} threads as with 2 on 2 processors: {many:.1} and {few:.1} tokens/s"
+    );
+    Ok(vec![Verdict::judge("threads", (few / many, Unit::Times), Limit::AtMost(THREADS_LIMIT), &note)])
+}
+
+/// The speeds of the only test of a bench.
+fn samples(rows: &[BenchRow]) -> Result<Vec<f64>> {
+    Ok(rows.first().context("the bench printed no row")?.samples_ts.clone())
+}
+
+/// A session without work.
+pub(super) fn idle(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
+    let model = setup.model_1b("Q4_0")?;
+    let mut shares = Vec::new();
+    let mut threads = 0;
+    for _ in 0..setup.rounds() {
+        let cell: IdleCell = setup.programs.cell("idle", &model, &[])?;
+        shares.push(cell.cpu_seconds / cell.wall_seconds);
+        threads = cell.threads;
+    }
+    let note = format!("of a processor, {threads} threads, the worst of {} runs", shares.len());
+    let worst = shares.into_iter().fold(0.0, f64::max);
+    Ok(vec![Verdict::judge("idle", (worst, Unit::Percent), Limit::Below(IDLE_LIMIT), &note)])
+}
+
+/// Memory after loading and after some work, for every way to load.
+pub(super) fn memory(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
+    let model = setup.model_1b("Q4_0")?;
+    let mut verdicts = Vec::new();
+    for (name, args) in [
+        ("map", &["--mode", "map"][..]),
+        ("read", &["--mode", "read"]),
+        ("map-no-repack", &["--mode", "map", "--no-repack"]),
+        ("read-no-repack", &["--mode", "read", "--no-repack"]),
+    ] {
+        let cell: LoadCell = setup.programs.cell("load", &model, args)?;
+        verdicts.extend(judge_memory(name, &cell));
+    }
+    Ok(verdicts)
+}
+
+/// Memory less keys, values and activations, against the file's size.
+fn judge_memory(name: &str, cell: &LoadCell) -> [Verdict; 3] {
+    let limit = MEMORY_LIMIT * cell.file_bytes;
+    let used = cell.state_bytes + cell.workspace_bytes;
+    let judge = |what: &str, bytes: f64, limit: f64| {
+        let note = format!("{:.3} times the file", bytes / cell.file_bytes);
+        let name = format!("memory-{name}-{what}");
+        Verdict::judge(&name, (bytes, Unit::Megabytes), Limit::AtMost(limit), &note)
+    };
+    [
+        judge("loaded", cell.loaded_bytes, limit),
+        judge("settled", cell.settled_bytes - used, limit),
+        judge("peak", cell.settled_peak_bytes - used, limit + cell.largest_tensor),
+    ]
+}
+
+/// The phases of loading, and packing on two threads.
+pub(super) fn load(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
+    let model = setup.model_1b("Q4_0")?;
+    let cell = |threads: &str| setup.programs.cell::<LoadCell>("load", &model, &["--threads", threads]);
+    // The first brings the file into the system's cache.
+    cell("2")?;
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    for _ in 0..setup.rounds() {
+        one.push(cell("1")?);
+        two.push(cell("2")?);
+    }
+    Ok(vec![judge_load(&one, &two)])
+}
+
+fn judge_load(one: &[LoadCell], two: &[LoadCell]) -> Verdict {
+    let seconds = |cells: &[LoadCell], nanos: fn(&LoadCell) -> f64| 1e-9 * median(cells.iter().map(nanos));
+    let pack = |cells| seconds(cells, |cell| cell.pack_ns);
+    let first = seconds(two, |cell| cell.step_ns.get(1).copied().unwrap_or(f64::NAN));
+    let later = seconds(two, |cell| median(cell.step_ns.iter().skip(2).copied()));
+    let note = format!(
+        "times as long with 2 threads as with 1: open {:.0} ms, pack {:.0} and {:.0} ms; the first token takes {:.1} ms, \
+         a later one {:.1} ms",
+        1e3 * seconds(two, |cell| cell.open_ns),
+        1e3 * pack(two),
+        1e3 * pack(one),
+        1e3 * first,
+        1e3 * later
+    );
+    Verdict::judge("load", (pack(two) / pack(one), Unit::Times), Limit::AtMost(LOAD_LIMIT), &note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell() -> LoadCell {
+        LoadCell {
+            file_bytes: 1000e6,
+            largest_tensor: 100e6,
+            open_ns: 1e6,
+            pack_ns: 500e6,
+            loaded_bytes: 1150e6,
+            settled_bytes: 1180e6,
+            settled_peak_bytes: 1280e6,
+            state_bytes: 10e6,
+            workspace_bytes: 20e6,
+            step_ns: vec![900e6, 30e6, 20e6, 20e6],
+        }
+    }
+
+    fn states(cell: &LoadCell) -> Vec<bool> {
+        judge_memory("x", cell).iter().map(|verdict| verdict.to_string().starts_with("ok")).collect()
+    }
+
+    #[test]
+    fn memory_is_judged_less_state_and_activations() {
+        assert_eq!(states(&cell()), [true, true, true]);
+        assert_eq!(states(&LoadCell { loaded_bytes: 1151e6, ..cell() }), [false, true, true]);
+        assert_eq!(states(&LoadCell { settled_bytes: 1181e6, ..cell() }), [true, false, true]);
+        assert_eq!(states(&LoadCell { settled_peak_bytes: 1281e6, ..cell() }), [true, true, false]);
+        let line = judge_memory("map", &cell())[1].to_string();
+        assert_eq!(
+            line,
+            "ok   memory-map-settled: 1150.0 MB (1.150 times the file), limit at most 1150.0 MB"
+        );
+    }
+
+    #[test]
+    fn loading_is_judged_by_the_medians_of_packing() {
+        let slow = |pack_ns| LoadCell { pack_ns, ..cell() };
+        let one = [slow(500e6), slow(510e6), slow(9000e6)];
+        let line = judge_load(&one, &[slow(300e6), slow(306e6), slow(400e6)]).to_string();
+        assert!(line.starts_with("ok   load: 0.600 ("), "{line}");
+        assert!(
+            line.contains("pack 306 and 510 ms") && line.contains("takes 30.0 ms, a later one 20.0"),
+            "{line}"
+        );
+        assert!(judge_load(&one, &one).to_string().starts_with("FAIL load: 1.000"));
+    }
+}
