@@ -59,6 +59,8 @@ pub struct LoadStats {
     pub file_bytes: usize,
     /// Bytes of packed weights.
     pub packed_bytes: usize,
+    /// Bytes of weights that are read as they stand in the file.
+    pub plain_bytes: usize,
 }
 
 /// The kernels that serve one tensor.
@@ -125,10 +127,15 @@ impl Model {
         let weights = weights(&file, graph.matrices(), (options.repack, runtime.width()), progress)?;
         let packed = Instant::now();
         let packed_bytes = weights.iter().map(Matrix::packed_len).sum();
+        let plain = |w: &&Matrix| w.packed_ref().is_none();
+        let row_bytes = |w: &Matrix| w.format().row_bytes(w.k()).unwrap_or(0);
+        let plain_bytes = weights.iter().filter(plain).map(|w| w.m() * row_bytes(w)).sum();
         let program = Program::new(graph, weights, runtime, options.program)?;
         warn_of_plain_code(file.name(), program.runtime().table().tier(), matrix_kernels(&program));
         let file_bytes = file.files().iter().map(|file| file.byte_len()).sum();
-        let stats = LoadStats { open: opened - start, pack: packed - opened, file_bytes, packed_bytes };
+        let (open, pack) = (opened - start, packed - opened);
+        let stats = LoadStats { open, pack, file_bytes, packed_bytes, plain_bytes };
+        tracing::info!(file = file.name(), ?open, ?pack, file_bytes, packed_bytes, plain_bytes, "loaded");
         Ok(Model { file, program, context_length, stats })
     }
 

@@ -27,19 +27,32 @@ fn tied(format: Format, rows: u32) -> Toy {
     toy
 }
 
-/// The logits, a row per token, and what the head was given.
-fn run(path: &Path, runtime: &TestRuntime, options: ModelOptions) -> (Vec<f32>, Vec<f32>) {
+/// What a run computes, a row per token.
+struct Run {
+    /// The rows of the table, read by token.
+    embedded: Vec<f32>,
+    /// What the head is given.
+    normed: Vec<f32>,
+    logits: Vec<f32>,
+}
+
+fn run(path: &Path, runtime: &TestRuntime, options: ModelOptions) -> Run {
     let model = Model::load(path, runtime.share(), options).unwrap();
-    let value = model.program().graph().find("output_norm").unwrap();
-    let (mut state, mut normed) = (model.new_state(KvType::F32), Vec::new());
+    let [first, last] = ["hidden.0", "output_norm"].map(|name| model.program().graph().find(name).unwrap());
+    let (mut state, mut embedded, mut normed) = (model.new_state(KvType::F32), Vec::new(), Vec::new());
     let steps = &mut [SeqStep { state: &mut state, tokens: &TOKENS, want: Want::All }];
-    let logits =
-        model.program().step_with_taps(steps, &[value], &mut |_, rows| normed.extend_from_slice(rows));
-    (logits.unwrap().data().to_vec(), normed)
+    let mut tap = |value, rows: &[f32]| {
+        if value == first { &mut embedded } else { &mut normed }.extend_from_slice(rows);
+    };
+    let logits = model.program().step_with_taps(steps, &[first, last], &mut tap).unwrap();
+    Run { embedded, normed, logits: logits.data().to_vec() }
 }
 
 /// How far the logits are from products of the file's weights in double precision, as a share of the largest product.
-fn distance(toy: &Toy, format: Format, logits: &[f32], normed: &[f32]) -> f64 {
+///
+/// # Panics
+/// If a row that was looked up has not the bits of the file's weights.
+fn distance(toy: &Toy, format: Format, Run { embedded, normed, logits }: &Run) -> f64 {
     let table = &toy.tensors.iter().find(|tensor| tensor.name == b"token_embd.weight").unwrap().data;
     let rows = logits.len() / TOKENS.len();
     let mut weights = vec![0.0; 256];
@@ -52,6 +65,8 @@ fn distance(toy: &Toy, format: Format, logits: &[f32], normed: &[f32]) -> f64 {
             let products = || x.iter().zip(&weights).map(|(x, w)| f64::from(*x) * f64::from(*w));
             far = far.max((products().sum::<f64>() - f64::from(logits[token * rows + row])).abs());
             scale = scale.max(products().map(f64::abs).sum());
+            let looked_up = &embedded[token * 256..][..256];
+            assert!(TOKENS[token] as usize != row || looked_up == weights, "{format}: row {row} looked up");
         }
     }
     far / scale
@@ -72,7 +87,7 @@ fn every_row_of_a_head_is_computed_whatever_their_number() {
     ];
     for format in [Format::Q4_0, Format::Q4_K, Format::Q6_K] {
         std::fs::write(&path, tied(format, WIDEST).finish()).unwrap();
-        let (widest, _) = run(&path, &runtimes[0], plain);
+        let widest = run(&path, &runtimes[0], plain).logits;
         for rows in (33..=48).chain([WIDEST]) {
             let toy = tied(format, rows);
             std::fs::write(&path, toy.finish()).unwrap();
@@ -83,10 +98,10 @@ fn every_row_of_a_head_is_computed_whatever_their_number() {
             for (runtime, options) in
                 runtimes.iter().zip([arrangements; 2]).flat_map(|(r, all)| all.map(|o| (r, o)))
             {
-                let (logits, normed) = run(&path, runtime, options);
-                let bits: Vec<u32> = logits.iter().map(|x| x.to_bits()).collect();
+                let run = run(&path, runtime, options);
+                let bits: Vec<u32> = run.logits.iter().map(|x| x.to_bits()).collect();
                 assert!(bits == expected, "{format}, {rows} rows, {options:?}");
-                let far = distance(&toy, format, &logits, &normed);
+                let far = distance(&toy, format, &run);
                 assert!(far < 0.005, "{format}, {rows} rows: {far}");
             }
         }

@@ -13,8 +13,13 @@ use crate::test::{self, Arch, Platform, TIER_VAR};
 const QEMU: &str = "qemu-x86_64";
 /// Processors, and the tier that the program must choose on each. The emulator stops a program at an instruction that the
 /// processor lacks.
-const CPUS: [(&str, &str); 4] =
-    [("Nehalem", "scalar"), ("SandyBridge", "scalar"), ("IvyBridge", "scalar"), ("Haswell", "avx2")];
+const CPUS: [(&str, &str); 5] = [
+    ("Conroe", "scalar"),
+    ("Nehalem", "scalar"),
+    ("SandyBridge", "scalar"),
+    ("IvyBridge", "scalar"),
+    ("Haswell", "avx2"),
+];
 /// A tier that the last of the processors lacks, and the features that the refusal must name.
 const REFUSED: (&str, [&str; 6]) =
     ("avx512vnni", ["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi", "avx512vnni"]);
@@ -85,6 +90,7 @@ impl Program {
         if chosen != tier {
             return Ok(Some(format!("{cpu}: the program chose the tier {chosen:?}, not {tier}")));
         }
+        stdout(self.on(cpu).arg("--version"))?;
         stdout(self.on(cpu).arg("inspect").arg(&self.model))?;
         let hash = self.hash(self.on(cpu))?;
         Ok((hash != expected).then(|| format!("{cpu}: logits have the hash {hash}, not {expected}")))

@@ -3,6 +3,7 @@
 //! - A source file has at most 800 lines, and a warning above 400; tests in files of their own are free.
 //! - Cargo's configuration chooses no processor: the environment would silently override it, and scalar code would not be
 //!   scalar.
+//! - The toolchain is the oldest that the workspace says to build with, so that nothing newer is used.
 //! - No file names the host of a package registry; lock files are cargo's own and exempt.
 
 use std::fs;
@@ -35,6 +36,8 @@ pub(super) fn check() -> Result<()> {
         }
         faults.extend(judge(name, &text).into_iter().map(|fault| format!("{name} {fault}")));
     }
+    let toolchain = fs::read_to_string(proc::root().join("rust-toolchain.toml"))?;
+    faults.extend(toolchain_fault(&toolchain, env!("CARGO_PKG_RUST_VERSION")));
     for fault in &faults {
         println!("error: {fault}");
     }
@@ -42,6 +45,13 @@ pub(super) fn check() -> Result<()> {
         bail!("{} rules are broken", faults.len());
     }
     Ok(())
+}
+
+/// What is wrong with the file that chooses the toolchain, where `version` is the `rust-version` of the workspace.
+fn toolchain_fault(text: &str, version: &str) -> Option<String> {
+    let channel = text.lines().find_map(|line| line.strip_prefix("channel = "))?.trim_matches('"');
+    let is_it = channel.strip_prefix(version).is_some_and(|patch| patch.is_empty() || patch.starts_with('.'));
+    (!is_it).then(|| format!("rust-toolchain.toml names {channel}, and rust-version is {version}"))
 }
 
 fn over_soft_limit(name: &str, text: &str) -> Option<usize> {
@@ -97,6 +107,16 @@ mod tests {
         assert!(judge("crates/a/src/b.rs", &"//\n".repeat(HARD_LIMIT)).is_empty());
         for exempt in ["crates/a/src/b/tests.rs", "crates/a/tests/b.rs", "a.md"] {
             assert!(judge(exempt, &text).is_empty(), "{exempt}");
+        }
+    }
+
+    #[test]
+    fn the_toolchain_is_the_oldest_allowed() {
+        let fault =
+            |channel: &str| toolchain_fault(&format!("[toolchain]\nchannel = \"{channel}\"\n"), "1.95");
+        assert_eq!((fault("1.95.0"), fault("1.95")), (None, None));
+        for wrong in ["1.96.0", "1.950.0", "stable", "1.9"] {
+            assert!(fault(wrong).is_some_and(|fault| fault.contains(wrong)), "{wrong}");
         }
     }
 

@@ -56,18 +56,18 @@ fn said(arch: Arch, features: &[&str], notes: Vec<ProbeNote>, forced: Option<Cpu
     let choice = TierChoice::select(asked, &cpu, &build).unwrap();
     let messages = Arc::new(Mutex::new(Vec::new()));
     tracing::subscriber::with_default(Warnings(messages.clone()), || warn_if_slow(&choice, &cpu));
-    let said = messages.lock().unwrap().clone();
-    said
+    messages.lock().unwrap().clone()
 }
 
 #[test]
 fn a_machine_without_vector_code_says_so_once_and_why() {
     let masked = || vec![ProbeNote::MaskedByHypervisor];
     let [said_masked] = &said(Arch::X86_64, &["avx"], masked(), None)[..] else { panic!("one warning") };
-    for part in ["no tier with vector code", "avx2: this CPU lacks avx2, fma, f16c", "`avx512`"] {
-        assert!(said_masked.contains(part), "{said_masked}");
-    }
-    assert!(said_masked.contains(&ProbeNote::MaskedByHypervisor.to_string()), "{said_masked}");
+    let why = format!("avx2: this CPU lacks avx2, fma, f16c; {}", ProbeNote::MaskedByHypervisor);
+    assert!(
+        said_masked.starts_with("no tier with vector code") && said_masked.contains(&why),
+        "{said_masked}"
+    );
     let [arm] = &said(Arch::Aarch64, &["neon"], Vec::new(), None)[..] else { panic!("one warning") };
     assert!(arm.contains("neon: ") && !arm.contains("avx2"), "{arm}");
     let [other] = &said(Arch::Other, &[], Vec::new(), None)[..] else { panic!("one warning") };

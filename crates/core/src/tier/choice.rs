@@ -190,8 +190,9 @@ impl TierChoice {
         if self.tier != CpuTier::Scalar || self.reason != TierReason::BestAvailable {
             return None;
         }
-        let of_here = self.statuses.iter().filter(|status| status.tier.arch() == Some(cpu.arch));
-        let lacks = of_here.map(|status| format!("{}: {}", status.tier, status.lacks()));
+        // The others need more.
+        let least = self.statuses.iter().find(|status| status.tier.arch() == Some(cpu.arch));
+        let lacks = least.map(|status| format!("{}: {}", status.tier, status.lacks())).into_iter();
         let mut reasons: Vec<String> = lacks.chain(cpu.notes.iter().map(ToString::to_string)).collect();
         if reasons.is_empty() {
             reasons.push(format!("cera has none for {}", cpu.arch));

@@ -52,6 +52,9 @@ pub(super) struct Row {
     kernels: Vec<(String, u64)>,
     load_open_ns: u64,
     load_pack_ns: u64,
+    /// Bytes of weights that were packed, and of those that are read as they stand in the file.
+    load_packed_bytes: usize,
+    load_plain_bytes: usize,
 }
 
 impl Row {
@@ -98,6 +101,8 @@ impl Row {
             kernels: hits.iter().map(|hits| (hits.kernel.to_string(), hits.total())).collect(),
             load_open_ns: nanos(stats.open),
             load_pack_ns: nanos(stats.pack),
+            load_packed_bytes: stats.packed_bytes,
+            load_plain_bytes: stats.plain_bytes,
         }
     }
 
