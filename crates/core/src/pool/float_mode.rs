@@ -120,25 +120,25 @@ mod arch {
 
 /// For tests: the mode of the calling thread, and a way to set one that flushes subnormals to zero.
 #[cfg(all(test, not(loom)))]
-pub(super) mod testing {
+pub(crate) mod testing {
     use super::arch;
 
     /// Whether this architecture has a mode to test.
-    pub(in super::super) const SUPPORTED: bool = arch::FLUSH != arch::DEFAULT;
+    pub(crate) const SUPPORTED: bool = arch::FLUSH != arch::DEFAULT;
 
-    pub(in super::super) fn is_default() -> bool {
+    pub(crate) fn is_default() -> bool {
         arch::read() & arch::CONTROL == arch::DEFAULT
     }
 
-    pub(in super::super) fn flushes() -> bool {
+    pub(crate) fn flushes() -> bool {
         arch::read() & arch::CONTROL & arch::FLUSH == arch::FLUSH & arch::CONTROL
     }
 
-    pub(in super::super) fn set_flush() {
+    pub(crate) fn set_flush() {
         arch::write(arch::FLUSH);
     }
 
-    pub(in super::super) fn set_default() {
+    pub(crate) fn set_default() {
         arch::write(arch::DEFAULT);
     }
 }

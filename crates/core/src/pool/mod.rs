@@ -52,6 +52,8 @@ use std::time::Duration;
 
 pub use self::cancel::CancelToken;
 pub use self::float_mode::DefaultMode;
+#[cfg(all(test, not(loom)))]
+pub(crate) use self::float_mode::testing;
 use self::shared::Shared;
 pub(crate) use self::shared::panic_message;
 pub(crate) use self::spin::SPIN;

@@ -217,3 +217,6 @@ impl KernelTable {
         table
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
