@@ -109,16 +109,18 @@ fn packed_weights_replace_the_pages_of_the_file() {
     drop(toy);
     let runtime = Runtime::with_width(KernelTable::scalar(), 2).unwrap();
 
-    let packed = load(&path, &runtime, ModelOptions::default());
-    assert_eq!((packed.stats.file_bytes, packed.stats.plain_bytes), (file, embedding));
-    // One of the workers may be the thread that loads, or wait for the others.
-    assert!(packed.packers >= 2, "{packed:?}");
-    assert!(packed.stats.packed_bytes >= file - embedding - (1 << 20), "{packed:?}");
-    // The system may map whole huge pages around what is read, so that the file is never quite gone.
-    for mapped in packed.mapped {
-        assert!((packed.anonymous + mapped) * 100 <= file * 115, "{file}: {packed:?}");
+    for mode in [LoadMode::Map, LoadMode::Read] {
+        let packed = load(&path, &runtime, ModelOptions { load: mode, ..ModelOptions::default() });
+        assert_eq!((packed.stats.file_bytes, packed.stats.plain_bytes), (file, embedding));
+        // One of the workers may be the thread that loads, or wait for the others.
+        assert!(packed.packers >= 2, "{packed:?}");
+        assert!(packed.stats.packed_bytes >= file - embedding - (1 << 20), "{packed:?}");
+        // The system may map whole huge pages around what is read, so that the file is never quite gone.
+        for mapped in packed.mapped {
+            assert!((packed.anonymous + mapped) * 100 <= file * 115, "{file}: {packed:?}");
+        }
+        assert!(packed.peak * 100 <= file * 115 + largest * 100, "{file}: {packed:?}");
     }
-    assert!(packed.peak * 100 <= file * 115 + largest * 100, "{file}: {packed:?}");
 
     let plain = load(&path, &runtime, ModelOptions { repack: false, ..ModelOptions::default() });
     assert_eq!((plain.stats.packed_bytes, plain.peak), (0, 0));

@@ -74,6 +74,7 @@ fn distance(toy: &Toy, format: Format, Run { embedded, normed, logits }: &Run) -
 
 #[test]
 fn every_row_of_a_head_is_computed_whatever_their_number() {
+    let step = if std::env::var_os("CERA_TEST_EMULATED").is_some() { 4 } else { 1 };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("toy.gguf");
     let runtimes = [1, 3].map(TestRuntime::with_threads);
@@ -88,7 +89,7 @@ fn every_row_of_a_head_is_computed_whatever_their_number() {
     for format in [Format::Q4_0, Format::Q4_K, Format::Q6_K] {
         std::fs::write(&path, tied(format, WIDEST).finish()).unwrap();
         let widest = run(&path, &runtimes[0], plain).logits;
-        for rows in (33..=48).chain([WIDEST]) {
+        for rows in (33..=48).step_by(step).chain([WIDEST]) {
             let toy = tied(format, rows);
             std::fs::write(&path, toy.finish()).unwrap();
             let expected: Vec<u32> = widest
