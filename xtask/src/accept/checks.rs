@@ -77,6 +77,7 @@ pub(super) fn memory(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
 fn judge_memory(name: &str, cell: &LoadCell) -> [Verdict; 3] {
     let limit = MEMORY_LIMIT * cell.file_bytes;
     let used = cell.state_bytes + cell.workspace_bytes;
+    let peak = cell.loaded_peak_bytes.max(cell.settled_peak_bytes - used);
     let judge = |what: &str, bytes: f64, limit: f64| {
         let note = format!("{:.3} times the file", bytes / cell.file_bytes);
         let name = format!("memory-{name}-{what}");
@@ -85,7 +86,7 @@ fn judge_memory(name: &str, cell: &LoadCell) -> [Verdict; 3] {
     [
         judge("loaded", cell.loaded_bytes, limit),
         judge("settled", cell.settled_bytes - used, limit),
-        judge("peak", cell.settled_peak_bytes - used, limit + cell.largest_tensor),
+        judge("peak", peak, limit + cell.largest_tensor),
     ]
 }
 
@@ -131,6 +132,7 @@ mod tests {
             open_ns: 1e6,
             pack_ns: 500e6,
             loaded_bytes: 1150e6,
+            loaded_peak_bytes: 1250e6,
             settled_bytes: 1180e6,
             settled_peak_bytes: 1280e6,
             state_bytes: 10e6,
@@ -149,6 +151,7 @@ mod tests {
         assert_eq!(states(&LoadCell { loaded_bytes: 1151e6, ..cell() }), [false, true, true]);
         assert_eq!(states(&LoadCell { settled_bytes: 1181e6, ..cell() }), [true, false, true]);
         assert_eq!(states(&LoadCell { settled_peak_bytes: 1281e6, ..cell() }), [true, true, false]);
+        assert_eq!(states(&LoadCell { loaded_peak_bytes: 1251e6, ..cell() }), [true, true, false]);
         let line = judge_memory("map", &cell())[1].to_string();
         assert_eq!(
             line,

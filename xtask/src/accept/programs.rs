@@ -47,6 +47,7 @@ pub(super) struct LoadCell {
     pub(super) open_ns: f64,
     pub(super) pack_ns: f64,
     pub(super) loaded_bytes: f64,
+    pub(super) loaded_peak_bytes: f64,
     pub(super) settled_bytes: f64,
     pub(super) settled_peak_bytes: f64,
     pub(super) state_bytes: f64,
