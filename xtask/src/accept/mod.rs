@@ -7,6 +7,7 @@
 
 mod checks;
 mod programs;
+mod quiet;
 mod speed;
 mod verdict;
 
@@ -17,6 +18,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use self::programs::Programs;
+use self::quiet::Ticks;
 use self::verdict::Verdict;
 use crate::{proc, synth};
 
@@ -97,15 +99,23 @@ impl Check {
         help.unwrap_or_default()
     }
 
+    /// Makes the check; those that compare times also say whether the machine was quiet meanwhile.
     fn run(self, setup: &Setup<'_>) -> Vec<Verdict> {
-        let result = match self {
-            Check::Threads => checks::threads(setup),
-            Check::Idle => checks::idle(setup),
-            Check::Memory => checks::memory(setup),
-            Check::Load => checks::load(setup),
-            Check::Speed => speed::check(setup),
+        let start = Ticks::now();
+        let (timed, result) = match self {
+            Check::Threads => (true, checks::threads(setup)),
+            Check::Idle => (false, checks::idle(setup)),
+            Check::Memory => (false, checks::memory(setup)),
+            Check::Load => (true, checks::load(setup)),
+            Check::Speed => (setup.args.peer.is_some(), speed::check(setup)),
         };
-        result.unwrap_or_else(|error| vec![Verdict::broken(&self.name(), &error)])
+        let broken = |error| vec![Verdict::broken(&self.name(), &error)];
+        let mut verdicts = result.unwrap_or_else(broken);
+        if timed {
+            let quiet = start.and_then(|start| Ok(start.judge(Ticks::now()?, &self.name())));
+            verdicts.extend(quiet.map_or_else(broken, |verdict| vec![verdict]));
+        }
+        verdicts
     }
 }
 
