@@ -208,7 +208,7 @@ impl KernelTable {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl KernelTable {
     /// The table of the scalar tier, with `run` as the kernel of every matrix.
     pub(crate) fn with_matrix_kernel(run: MatrixFn) -> KernelTable {
