@@ -1,5 +1,6 @@
 //! What the machine could do at most: the rates that prefill (integer dot products) and decoding (reads) are judged by.
 
+use std::panic::resume_unwind;
 use std::time::Instant;
 
 use crate::buffer::AlignedBuf;
@@ -21,18 +22,30 @@ pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> Result<f64,
     let mut best = 0.0f64;
     for _ in 0..repeats {
         let start = Instant::now();
-        std::thread::scope(|scope| {
-            for part in buf.chunks(part.max(64)) {
-                scope.spawn(|| std::hint::black_box(sum(part)));
-            }
-        });
+        share_out(buf.chunks(part.max(64)), |part| std::hint::black_box(sum(part)));
         best = best.max(bytes as f64 / start.elapsed().as_secs_f64());
     }
     Ok(best)
 }
 
-/// Rounds of dot products per thread: some milliseconds.
-const DOT_ROUNDS: usize = 1 << 20;
+/// Runs `work` on every item, the first on the calling thread and each other one on a thread of its own. The system puts
+/// a thread that begins while its creator computes on another processor; two that begin together may share one for the
+/// whole of a short round.
+fn share_out<T: Send, R: Send>(items: impl IntoIterator<Item = T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let mut items = items.into_iter();
+    let Some(own) = items.next() else { return Vec::new() };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let others: Vec<_> = items.map(|item| scope.spawn(move || work(item))).collect();
+        let own = work(own);
+        let others =
+            others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        std::iter::once(own).chain(others).collect()
+    })
+}
+
+/// Rounds of dot products per thread: ten milliseconds or so.
+const DOT_ROUNDS: usize = 4 << 20;
 
 /// The rate, in products added up per second, of `width` threads that run nothing but the integer dot product of the
 /// table's tier: the best of `repeats` rounds. `None` for a tier without such an instruction.
@@ -44,10 +57,7 @@ fn dot_rate(table: &KernelTable, width: usize, repeats: usize, rounds: usize) ->
     let mut best = 0.0f64;
     for _ in 0..repeats {
         let start = Instant::now();
-        let macs: Option<usize> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..width.max(1)).map(|_| scope.spawn(|| table.run_dots(rounds))).collect();
-            threads.into_iter().map(|thread| thread.join().ok().flatten()).sum()
-        });
+        let macs: Option<usize> = share_out(0..width.max(1), |_| table.run_dots(rounds)).into_iter().sum();
         best = best.max(macs? as f64 / start.elapsed().as_secs_f64());
     }
     Some(best)

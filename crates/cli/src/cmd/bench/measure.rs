@@ -10,6 +10,9 @@ use cera_quant::kv::KvType;
 /// Memory that the bandwidth probe reads: more than a last-level cache.
 const PROBE_BYTES: usize = 256 << 20;
 
+/// Rounds of a probe, of which the best counts.
+const PROBE_ROUNDS: usize = 5;
+
 /// A test: a prompt or a generation, at some depth.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
@@ -47,8 +50,8 @@ pub(super) fn run(model: &Model, case: &Case) -> Result<Sample> {
         step(model, &mut state, &[token(case.depth + i)], Want::Last)?;
     }
     let time = start.elapsed();
-    let bandwidth = roofline::read_bandwidth(runtime.width(), PROBE_BYTES, 2)?;
-    let integer_peak = roofline::integer_peak(runtime.table(), runtime.width(), 3);
+    let bandwidth = roofline::read_bandwidth(runtime.width(), PROBE_BYTES, PROBE_ROUNDS)?;
+    let integer_peak = roofline::integer_peak(runtime.table(), runtime.width(), PROBE_ROUNDS);
     Ok(Sample { time, bandwidth, integer_peak, hits: runtime.hits() })
 }
 
