@@ -7,7 +7,7 @@ mod output;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use cera_core::settings::{LOG_VARIABLE, Settings};
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -36,8 +36,9 @@ enum Command {
 fn start_log() -> Result<()> {
     let settings = Settings::from_env()?;
     let filter = settings.log.get().map_or("warn", |filter| filter.get());
+    // The error's own text has that of its causes.
     let filter = EnvFilter::try_new(filter)
-        .with_context(|| format!("{LOG_VARIABLE}: {filter:?} is not a filter of messages"))?;
+        .map_err(|error| anyhow!("{LOG_VARIABLE}: {filter:?} is not a filter of messages: {error}"))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     Ok(())
 }

@@ -209,6 +209,8 @@ fn other_wrong_settings_are_refused() {
             "{message}"
         );
     }
+    let message = refusal(LOG, "cera_core=loud");
+    assert_eq!(message.matches("error parsing level filter").count(), 1, "{message}");
 }
 
 #[test]
