@@ -6,9 +6,10 @@ use std::time::Instant;
 use crate::buffer::AlignedBuf;
 use crate::error::Error;
 use crate::table::KernelTable;
+use crate::width::running_at_once;
 
-/// The rate, in bytes per second, at which `width` threads read `bytes` of memory, each its own part: the best of
-/// `repeats` rounds. For a rate of memory rather than of a cache `bytes` must be well over its size.
+/// The rate, in bytes per second, at which `width` threads, or one for each processor if those are fewer, read `bytes` of
+/// memory, each its own part: the best of `repeats` rounds. For a rate of memory rather than of a cache `bytes` must be well over its size.
 ///
 /// Reading only, since decoding does little else.
 ///
@@ -18,7 +19,7 @@ pub fn read_bandwidth(width: usize, bytes: usize, repeats: usize) -> Result<f64,
     let mut buf = AlignedBuf::zeroed(bytes)?;
     // Written once, so that every page is memory of its own rather than the system's page of zeros.
     buf.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
-    let part = bytes.div_ceil(width.max(1)).next_multiple_of(64);
+    let part = bytes.div_ceil(running_at_once(width)).next_multiple_of(64);
     let mut best = 0.0f64;
     for _ in 0..repeats {
         let start = Instant::now();
@@ -47,8 +48,9 @@ fn share_out<T: Send, R: Send>(items: impl IntoIterator<Item = T>, work: impl Fn
 /// Rounds of dot products per thread: ten milliseconds or so.
 const DOT_ROUNDS: usize = 4 << 20;
 
-/// The rate, in products added up per second, of `width` threads that run nothing but the integer dot product of the
-/// table's tier: the best of `repeats` rounds. `None` for a tier without such an instruction.
+/// The rate, in products added up per second, of `width` threads, or one for each processor if those are fewer, that run
+/// nothing but the integer dot product of the table's tier: the best of `repeats` rounds. `None` for a tier without such
+/// an instruction.
 pub fn integer_peak(table: &KernelTable, width: usize, repeats: usize) -> Option<f64> {
     dot_rate(table, width, repeats, DOT_ROUNDS)
 }
@@ -57,7 +59,8 @@ fn dot_rate(table: &KernelTable, width: usize, repeats: usize, rounds: usize) ->
     let mut best = 0.0f64;
     for _ in 0..repeats {
         let start = Instant::now();
-        let macs: Option<usize> = share_out(0..width.max(1), |_| table.run_dots(rounds)).into_iter().sum();
+        let macs: Option<usize> =
+            share_out(0..running_at_once(width), |_| table.run_dots(rounds)).into_iter().sum();
         best = best.max(macs? as f64 / start.elapsed().as_secs_f64());
     }
     Some(best)

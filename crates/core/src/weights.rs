@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::buffer::{ALIGN, AlignedBuf};
 use crate::error::Error;
+use crate::width::running_at_once;
 
 /// Bytes that outlive the matrices which read them: a mapped file, for example.
 pub trait ByteSource: Send + Sync + fmt::Debug {
@@ -225,9 +226,9 @@ impl Matrix {
     }
 }
 
-/// Packs matrices on `width` threads into one arena, one matrix after the other. `matrix` is asked for each by its index
-/// when its turn comes, and it is dropped before `done` hears the index: of memory of their own, the matrices to pack take
-/// that of one at a time.
+/// Packs matrices on `width` threads, or one for each processor if those are fewer, into one arena, one matrix after the
+/// other. `matrix` is asked for each by its index when its turn comes, and it is dropped before `done` hears the index: of
+/// memory of their own, the matrices to pack take that of one at a time.
 ///
 /// # Errors
 /// [`Error::Quant`] if the packed size overflows or a matrix has not its shape, [`Error::OutOfMemory`], and those of
@@ -248,7 +249,7 @@ pub fn pack_all<E: From<Error>>(
         ranges.push(range);
     }
     let mut arena = AlignedBuf::zeroed(end)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(width).build();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(running_at_once(width)).build();
     for (i, (shape, range)) in shapes.iter().zip(&ranges).enumerate() {
         let matrix = matrix(i)?;
         check_shape(shape, &matrix).map_err(Error::from)?;

@@ -108,12 +108,13 @@ fn packed_weights_replace_the_pages_of_the_file() {
     let file = std::fs::metadata(&path).unwrap().len() as usize;
     drop(toy);
     let runtime = Runtime::with_width(KernelTable::scalar(), 2).unwrap();
+    let processors = std::thread::available_parallelism().unwrap().get();
 
     for mode in [LoadMode::Map, LoadMode::Read] {
         let packed = load(&path, &runtime, ModelOptions { load: mode, ..ModelOptions::default() });
         assert_eq!((packed.stats.file_bytes, packed.stats.plain_bytes), (file, embedding));
         // One of the workers may be the thread that loads, or wait for the others.
-        assert!(packed.packers >= 2, "{packed:?}");
+        assert!(packed.packers >= 2 || processors == 1, "{packed:?}");
         assert!(packed.stats.packed_bytes >= file - embedding - (1 << 20), "{packed:?}");
         // The system may map whole huge pages around what is read, so that the file is never quite gone.
         for mapped in packed.mapped {

@@ -107,6 +107,12 @@ impl WidthFacts {
     }
 }
 
+/// How many of so many threads run at the same time: no more than there are processors for this process, and at least 1.
+/// Threads beyond that add nothing to work that is shared out evenly, and cost the more the more they are.
+pub(crate) fn running_at_once(threads: usize) -> usize {
+    threads.min(thread::available_parallelism().map_or(usize::MAX, NonZeroUsize::get)).max(1)
+}
+
 /// What decided the width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WidthReason {

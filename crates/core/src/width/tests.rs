@@ -290,3 +290,12 @@ fn this_machine_has_a_width() {
     let available = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     assert!((1..=available).contains(&width.threads), "{width} of {facts:?}");
 }
+
+#[test]
+fn no_more_threads_run_at_once_than_there_are_processors() {
+    let available = thread::available_parallelism().unwrap().get();
+    assert_eq!(
+        [0, 1, available, available + 1, usize::MAX].map(running_at_once),
+        [1, 1, available, available, available]
+    );
+}
