@@ -30,6 +30,8 @@ enum Command {
     Inspect(cmd::inspect::Args),
     /// Show this CPU, the tier that runs and why, and the kernels of its table.
     Tiers(cmd::tiers::Args),
+    /// Convert text to token ids and back.
+    Tokenize(cmd::tokenize::Args),
 }
 
 /// Sends messages to standard error, those that the settings ask for.
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Logits(args) => cmd::logits::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Tiers(args) => cmd::tiers::run(args),
+        Command::Tokenize(args) => cmd::tokenize::run(args),
     };
     match start_log().and_then(|()| run()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Model files, architectures and the model itself.
+//! Model files, architectures, the model itself, and its tokenizer.
 
 mod arch;
 mod error;
@@ -6,6 +6,7 @@ pub mod gguf;
 mod hash;
 mod model;
 mod narrow;
+pub mod tokenizer;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};

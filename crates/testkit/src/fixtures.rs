@@ -1,6 +1,7 @@
-//! The reference fixtures of `tests/fixtures`: where they are, and typed access to their safetensors files.
+//! The reference fixtures of `tests/fixtures`: where they are, and access to their bytes and safetensors tensors.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::PathBuf;
 
 use safetensors::{Dtype, SafeTensors};
@@ -8,6 +9,23 @@ use safetensors::{Dtype, SafeTensors};
 /// The folder `tests/fixtures` of the workspace. Its `README.md` says what every file holds.
 pub fn dir() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures"))
+}
+
+/// The bytes of a file, named relative to [`dir`]. Of a name that ends in `.gz`, what was compressed.
+///
+/// # Panics
+/// If the file is missing or is not what its name says.
+pub fn bytes(name: &str) -> Vec<u8> {
+    let path = dir().join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    if !name.ends_with(".gz") {
+        return bytes;
+    }
+    let mut whole = Vec::new();
+    flate2::read::GzDecoder::new(&bytes[..])
+        .read_to_end(&mut whole)
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    whole
 }
 
 /// A dense row-major tensor of a fixture.
@@ -58,9 +76,7 @@ impl Fixture {
     /// # Panics
     /// If the file is missing or is not a safetensors file.
     pub fn open(name: &str) -> Fixture {
-        let path = dir().join(name);
-        let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        Fixture::parse(name, &bytes)
+        Fixture::parse(name, &bytes(name))
     }
 
     fn parse(name: &str, bytes: &[u8]) -> Fixture {

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod inspect;
 pub(crate) mod logits;
 pub(crate) mod tiers;
+pub(crate) mod tokenize;
 
 use cera_quant::kv::KvType;
 

@@ -9,4 +9,5 @@ mod inspect;
 mod logits;
 mod program;
 mod tiers;
+mod tokenize;
 mod usage;

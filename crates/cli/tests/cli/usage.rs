@@ -12,7 +12,7 @@ fn help_and_version_are_no_failures() {
     for arg in ["--help", "--version", "help"] {
         assert!(!run(&[&arg]).success().is_empty(), "{arg}");
     }
-    for command in ["logits", "inspect", "tiers"] {
+    for command in ["logits", "inspect", "tiers", "tokenize"] {
         assert!(run(&[&command, &"--help"]).success().contains("Usage: cera"), "{command}");
     }
     assert_eq!(run(&[&"--version"]).success(), format!("cera {}\n", env!("CARGO_PKG_VERSION")));
@@ -43,6 +43,15 @@ fn wrong_arguments_end_with_exit_code_2() {
         "logits -m a --tokens 1 -o b --chunk 0",
         "logits -m a --tokens 1 -o b --chunk -1",
         "logits -m a -m b --tokens 1 -o c",
+        "tokenize",
+        "tokenize a",
+        "tokenize -m a b c",
+        "tokenize -m a b --file c",
+        "tokenize -m a --decode 1 b",
+        "tokenize -m a --decode 1 --no-bos",
+        "tokenize -m a --decode one",
+        "tokenize -m a --decode -1",
+        "tokenize -m a --decode 1,,2",
     ];
     for line in lines {
         let message = Run::of(cera().args(line.split_whitespace())).wrong_usage();

@@ -1,0 +1,10 @@
+//! Tokenizers against the ids of other implementations, and the faults that users of other engines meet.
+#![allow(clippy::unwrap_used)]
+
+mod control;
+mod hostile;
+mod ids;
+mod round_trip;
+mod stream;
+mod support;
+mod words;
