@@ -13,11 +13,50 @@ const MERGES: &str = "tokenizer.ggml.merges";
 /// Words whose tokens are remembered, per thread.
 const CACHED_WORDS: usize = 10_000;
 
+/// The bytes from which on a word is cut where no merge can join the parts.
+const CHUNK: usize = 128;
+
 /// Encodes texts by the merges of the file.
 #[derive(Debug)]
 pub(super) struct ByteLevel {
     model: BPE,
     splitter: Splitter,
+    ignore_merges: bool,
+    joins: Joins,
+}
+
+/// Pairs of bytes that some merge joins: the last of its first token and the first of its second. Between two bytes that are
+/// no such pair, a word can be cut, and its parts encoded one by one, without a change of its tokens.
+#[derive(Debug)]
+struct Joins(Vec<bool>);
+
+impl Joins {
+    fn new(merges: &bpe::Merges) -> Joins {
+        let mut joins = Joins(vec![false; 1 << 16]);
+        for (left, right) in merges {
+            let ends = left.chars().next_back().and_then(bytes::byte_of);
+            let begins = right.chars().next().and_then(bytes::byte_of);
+            if let (Some(last), Some(first)) = (ends, begins) {
+                joins.0[Joins::index(last, first)] = true;
+            }
+        }
+        joins
+    }
+
+    fn index(last: u8, first: u8) -> usize {
+        usize::from(last) << 8 | usize::from(first)
+    }
+
+    /// The parts of `word`, all but the last of at least [`CHUNK`] bytes.
+    fn parts<'w>(&self, mut word: &'w [u8]) -> impl Iterator<Item = &'w [u8]> {
+        std::iter::from_fn(move || {
+            let apart = |&at: &usize| !self.0[Joins::index(word[at - 1], word[at])];
+            let cut = (CHUNK..word.len()).find(apart).unwrap_or(word.len());
+            let (part, rest) = word.split_at(cut);
+            word = rest;
+            (!part.is_empty()).then_some(part)
+        })
+    }
 }
 
 impl ByteLevel {
@@ -48,13 +87,13 @@ impl ByteLevel {
             .filter(|(.., kind)| kind.is_text())
             .map(|(id, text, _)| (text.to_owned(), id))
             .collect();
+        let joins = Joins::new(&merges);
         let model = BPE::builder()
             .vocab_and_merges(tokens, merges)
-            .ignore_merges(pre.ignore_merges)
             .cache_capacity(CACHED_WORDS)
             .build()
             .map_err(|error| TokenizerError::library("building the vocabulary", error))?;
-        Ok(ByteLevel { model, splitter: Splitter::new(pre)? })
+        Ok(ByteLevel { model, splitter: Splitter::new(pre)?, ignore_merges: pre.ignore_merges, joins })
     }
 
     /// Appends the tokens of `text`. Bytes that have no token are left out, as by the original tokenizers: some vocabularies
@@ -64,15 +103,26 @@ impl ByteLevel {
     /// [`TokenizerError::Library`] if the model or a pattern refuses.
     pub(super) fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
         let text = self.splitter.normal_form(text)?;
-        let mut word = String::new();
+        let mut encoded = String::new();
         for range in self.splitter.words(&text)? {
-            word.clear();
-            bytes::push_encoded(&mut word, &text.as_bytes()[range]);
-            let tokens = self
-                .model
-                .tokenize(&word)
-                .map_err(|error| TokenizerError::library("encoding a text", error))?;
-            out.extend(tokens.iter().map(|token| token.id));
+            let word = &text.as_bytes()[range];
+            if self.ignore_merges {
+                encoded.clear();
+                bytes::push_encoded(&mut encoded, word);
+                if let Some(id) = self.model.token_to_id(&encoded) {
+                    out.push(id);
+                    continue;
+                }
+            }
+            for part in self.joins.parts(word) {
+                encoded.clear();
+                bytes::push_encoded(&mut encoded, part);
+                let tokens = self
+                    .model
+                    .tokenize(&encoded)
+                    .map_err(|error| TokenizerError::library("encoding a text", error))?;
+                out.extend(tokens.iter().map(|token| token.id));
+            }
         }
         Ok(())
     }

@@ -187,3 +187,10 @@ fn tokens_outside_of_the_vocabulary_are_errors() {
         }
     }
 }
+
+/// One tokenizer serves many threads.
+#[test]
+fn tokenizers_are_shared_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&Toy::bytes().pre("gpt-2").build());
+}

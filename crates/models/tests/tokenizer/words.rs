@@ -99,3 +99,34 @@ fn options(pre: Option<&str>) -> TokenizerOptions {
 fn strings(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
+
+/// The pieces of `text` by applying the merges one after another, each from the left.
+fn merged(text: &str, merges: &[(&str, &str)]) -> Vec<String> {
+    let mut pieces: Vec<String> = text.chars().map(String::from).collect();
+    for (left, right) in merges {
+        let mut next: Vec<String> = Vec::new();
+        for piece in pieces {
+            match next.last_mut() {
+                Some(last) if last == left && piece == *right => last.push_str(&piece),
+                _ => next.push(piece),
+            }
+        }
+        pieces = next;
+    }
+    pieces
+}
+
+/// Long words have the tokens that their merges make, wherever they could be cut.
+#[test]
+fn long_words_are_merged_throughout() {
+    let merges = [("b", "a"), ("ba", "ba"), ("c", "c")];
+    let toy = merges.into_iter().fold(Toy::bytes(), |toy, (left, right)| toy.merge(left, right));
+    let tokenizer = toy.pre("gpt-2").build();
+    for part in ["ab", "ba", "aab", "abc", "c", "bacc", "bbaac"] {
+        for count in [1, 31, 43, 63, 64, 65, 127, 128, 129, 500] {
+            let text = part.repeat(count);
+            let ids = tokenizer.encode(&text, PLAIN).unwrap();
+            assert_eq!(pieces(&tokenizer, &ids), merged(&text, &merges), "{part} {count}");
+        }
+    }
+}
