@@ -1,6 +1,7 @@
 //! Model files, architectures, the model itself, and its tokenizer.
 
 mod arch;
+pub mod chat;
 mod error;
 pub mod gguf;
 mod hash;
