@@ -8,6 +8,7 @@ mod hash;
 mod model;
 mod narrow;
 pub mod tokenizer;
+pub mod sampling;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};
