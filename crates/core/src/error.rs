@@ -60,6 +60,12 @@ pub enum Error {
     /// A state or snapshot belongs to another model or KV type.
     #[error("the state belongs to another model or another KV type")]
     StateMismatch,
+    /// A stored state cannot be read.
+    #[error("the stored state cannot be read: {reason}")]
+    Read {
+        /// What the source says.
+        reason: String,
+    },
     /// The system refused memory.
     #[error("the system refused {bytes} bytes of memory")]
     OutOfMemory {

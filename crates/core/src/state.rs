@@ -1,5 +1,6 @@
 //! The state of a sequence: what a model remembers between steps.
 
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use cera_quant::kv::{KvShape, KvType, PAGE_KEYS};
@@ -118,6 +119,34 @@ impl SeqState {
         let limit = self.limit;
         self.clone_from(&snapshot.0);
         self.limit = limit;
+        Ok(())
+    }
+
+    /// Writes keys and values of the positions held, in whole pages, for [`SeqState::read_from`].
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.layers.iter().flatten().try_for_each(|page| out.write_all(page))
+    }
+
+    /// Takes `len` positions that [`SeqState::write_to`] wrote for a state of the same kind in place of those held.
+    ///
+    /// # Errors
+    /// [`Error::ContextFull`] if they are too many, [`Error::OutOfMemory`], and [`Error::Read`] if `input` ends early. The
+    /// state is as it was then.
+    pub fn read_from(&mut self, len: usize, input: &mut dyn Read) -> Result<(), Error> {
+        let mut state = SeqState::new(self.spec.clone(), self.kv, self.limit);
+        state.check_room(len)?;
+        for (layer, LayerState::Kv(shape)) in state.layers.iter_mut().zip(&self.spec.layers) {
+            for _ in 0..len.div_ceil(PAGE_KEYS) {
+                let mut page = AlignedBuf::zeroed(shape.page_len() * self.kv.bytes())?;
+                input.read_exact(&mut page).map_err(|error| Error::Read { reason: error.to_string() })?;
+                layer.push(Arc::new(page));
+            }
+        }
+        state.len = len;
+        *self = state;
         Ok(())
     }
 

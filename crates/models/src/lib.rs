@@ -9,7 +9,9 @@ mod model;
 mod narrow;
 pub mod tokenizer;
 pub mod sampling;
+mod session;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};
 pub use model::{LoadProgress, LoadStats, Model, ModelOptions, TensorKernels};
+pub use session::{Passed, Session, SessionFileError, SessionOptions, SessionStats, StopStrings};

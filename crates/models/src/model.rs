@@ -15,6 +15,7 @@ use cera_quant::kv::KvType;
 use crate::ModelError;
 use crate::arch::{self, Blueprint};
 use crate::gguf::{GgufSet, LoadMode, TensorData, TensorInfo};
+use crate::hash::fingerprint;
 use crate::narrow::warn_of_plain_code;
 
 /// How a model is loaded. None of it changes a bit of its logits.
@@ -81,6 +82,7 @@ pub struct Model {
     program: Program,
     context_length: usize,
     stats: LoadStats,
+    fingerprint: [u8; 32],
 }
 
 /// The data of one tensor of a file in memory, kept by keeping the file.
@@ -123,6 +125,7 @@ impl Model {
         let _mode = DefaultMode::enter();
         let file = Arc::new(GgufSet::open(path, options.load)?);
         let Blueprint { graph, context_length } = arch::build(&file)?;
+        let fingerprint = fingerprint(&file)?;
         let opened = Instant::now();
         let weights = weights(&file, graph.matrices(), (options.repack, runtime.width()), progress)?;
         let packed = Instant::now();
@@ -136,12 +139,17 @@ impl Model {
         let (open, pack) = (opened - start, packed - opened);
         let stats = LoadStats { open, pack, file_bytes, packed_bytes, plain_bytes };
         tracing::info!(file = file.name(), ?open, ?pack, file_bytes, packed_bytes, plain_bytes, "loaded");
-        Ok(Model { file, program, context_length, stats })
+        Ok(Model { file, program, context_length, stats, fingerprint })
     }
 
     /// How the model was loaded.
     pub fn load_stats(&self) -> LoadStats {
         self.stats
+    }
+
+    /// What tells this model from others: a SHA-256 over the heads of its files and samples of every tensor.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
     }
 
     /// Which kernels of `table` would serve the matrices of the model in `file`, without loading it.

@@ -82,6 +82,11 @@ impl Logits {
         &self.data
     }
 
+    /// As [`Logits::data`], without a copy.
+    pub fn into_data(self) -> Vec<f32> {
+        self.data
+    }
+
     /// The rows of one sequence of the step, one after the other; as many as were wanted.
     ///
     /// # Panics

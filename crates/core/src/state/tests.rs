@@ -73,3 +73,26 @@ fn room_is_counted() {
         Err(Error::ContextFull { held: 63, added: usize::MAX, limit: 64 })
     );
 }
+
+#[test]
+fn a_written_state_is_read_back_whole_or_not_at_all() {
+    let mut a = state(200);
+    let pages = append(&mut a, 130);
+    for (i, page) in pages.iter().flatten().enumerate() {
+        // SAFETY: `a` is the only owner of its pages, and nothing else borrows them.
+        unsafe { page.write(i as u8 + 1) };
+    }
+    let mut file = Vec::new();
+    a.write_to(&mut file).unwrap();
+    assert_eq!(file.len(), a.bytes());
+    let mut b = state(200);
+    append(&mut b, 3);
+    let cut = b.read_from(130, &mut &file[..file.len() - 1]);
+    assert!(matches!(cut, Err(Error::Read { .. })), "{cut:?}");
+    let full = b.read_from(201, &mut &file[..]);
+    assert!(matches!(full, Err(Error::ContextFull { held: 0, added: 201, limit: 200 })), "{full:?}");
+    assert_eq!((b.len(), b.bytes()), (3, b.spec.bytes(KvType::F32, 3)));
+    b.read_from(130, &mut &file[..]).unwrap();
+    let held = |s: &SeqState| s.layers.iter().flatten().map(|page| page.to_vec()).collect::<Vec<_>>();
+    assert_eq!((b.len(), held(&b)), (130, held(&a)));
+}

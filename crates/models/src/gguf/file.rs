@@ -1,5 +1,6 @@
 //! One GGUF file.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::bytes::{Bytes, TensorData};
@@ -19,6 +20,8 @@ pub struct GgufFile {
     alignment: u32,
     metadata: Metadata,
     tensors: Tensors,
+    /// Bytes before the data.
+    head_len: usize,
 }
 
 impl GgufFile {
@@ -56,7 +59,7 @@ impl GgufFile {
                 return Err(GgufError::Malformed { file: name, fault: Fault::Joined { at: at as u64 } });
             }
         }
-        Ok(GgufFile { name, bytes, version, alignment, metadata, tensors })
+        Ok(GgufFile { name, bytes, version, alignment, metadata, tensors, head_len: end })
     }
 
     /// The path, or the name given to [`GgufFile::parse`], as messages show it.
@@ -104,6 +107,22 @@ impl GgufFile {
         self.tensors.index.get(name).and_then(|&i| self.tensors.infos.get(i))
     }
 
+    /// The bytes before the data: metadata, and names, types and shapes of the tensors.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.bytes.head()[..self.head_len]
+    }
+
+    /// The bytes of a part of the file.
+    ///
+    /// # Errors
+    /// As [`GgufFile::tensor_data`].
+    ///
+    /// # Panics
+    /// If `range` reaches past the end of the file.
+    pub(crate) fn part(&self, range: Range<usize>) -> Result<TensorData<'_>, GgufError> {
+        self.bytes.data(range, &self.name)
+    }
+
     /// The data of a tensor of this file: `info.byte_len()` bytes, read now in [`LoadMode::Read`]. In a file that was
     /// opened, not given as bytes, they begin at an address that is a multiple of the file's alignment or of 64,
     /// whichever is smaller.
@@ -114,7 +133,7 @@ impl GgufFile {
     /// # Panics
     /// If `info` belongs to another file and reaches past the end of this one.
     pub fn tensor_data(&self, info: &TensorInfo) -> Result<TensorData<'_>, GgufError> {
-        self.bytes.data(info.file_range(), &self.name)
+        self.part(info.file_range())
     }
 
     /// The data of a tensor of this file, if the file is in memory or mapped.

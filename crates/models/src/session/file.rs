@@ -1,0 +1,242 @@
+//! Sessions in files.
+//!
+//! The layout: a [`Head`], the tokens as u32, the state's pages ([`cera_core::SeqState::write_to`]), and the SHA-256 of all
+//! that. Integers are little-endian.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use bytemuck::{Pod, Zeroable};
+use cera_core::SeqState;
+use sha2::{Digest, Sha256};
+
+use super::Session;
+
+/// How a session file begins.
+const MAGIC: [u8; 8] = *b"cera.ses";
+
+/// The version of the layout, and of the pages in it.
+const VERSION: u32 = 1;
+
+/// What a session file begins with.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Head {
+    magic: [u8; 8],
+    version: [u8; 4],
+    /// Bits of an element of the keys and values.
+    kv_bits: [u8; 4],
+    /// [`Model::fingerprint`](crate::Model::fingerprint).
+    model: [u8; 32],
+    tokens: [u8; 8],
+    /// How many of the tokens are computed.
+    computed: [u8; 8],
+}
+
+/// Why a session cannot be saved or restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionFileError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is not a session file, or is damaged.
+    #[error("{}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The session belongs to another model, or to another type of keys and values.
+    #[error("{}: the session was saved with {found}; this one has {expected}", path.display())]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// What the file says.
+        found: String,
+        /// What fits.
+        expected: String,
+    },
+    /// The state cannot be taken.
+    #[error("{}: {source}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: cera_core::Error,
+    },
+}
+
+impl Session {
+    /// Saves the tokens and what is computed of them. The file appears whole or not at all.
+    ///
+    /// # Errors
+    /// [`SessionFileError::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SessionFileError> {
+        let path = path.as_ref();
+        self.write(path).map_err(|source| SessionFileError::Io { path: path.to_owned(), source })
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut out = Hashing::new(BufWriter::new(file.as_file_mut()));
+        out.write_all(bytemuck::bytes_of(&self.head()))?;
+        self.tokens.iter().try_for_each(|token| out.write_all(&token.to_le_bytes()))?;
+        self.state.write_to(&mut out)?;
+        let (mut out, sum) = out.finish();
+        out.write_all(&sum)?;
+        out.flush()?;
+        drop(out);
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// Takes the tokens and the state of a file in place of those held.
+    ///
+    /// # Errors
+    /// [`SessionFileError`]; the session is as it was then.
+    pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<(), SessionFileError> {
+        let path = path.as_ref();
+        let (state, tokens) = self.read(path).map_err(|fault| match fault {
+            Fault::Io(source) => SessionFileError::Io { path: path.to_owned(), source },
+            Fault::Malformed(what) => SessionFileError::Malformed { path: path.to_owned(), what },
+            Fault::Mismatch { found, expected } => {
+                SessionFileError::Mismatch { path: path.to_owned(), found, expected }
+            }
+            Fault::State(source) => SessionFileError::State { path: path.to_owned(), source },
+        })?;
+        (self.state, self.tokens, self.chosen) = (state, tokens, false);
+        Ok(())
+    }
+
+    fn read(&self, path: &Path) -> Result<(SeqState, Vec<u32>), Fault> {
+        let mut input = Hashing::new(BufReader::new(File::open(path)?));
+        let mut head = Head::zeroed();
+        input.read_exact(bytemuck::bytes_of_mut(&mut head)).map_err(cut)?;
+        let (count, computed) = self.check(&head)?;
+        let mut tokens = vec![[0; 4]; count];
+        input.read_exact(tokens.as_flattened_mut()).map_err(cut)?;
+        let tokens: Vec<u32> = tokens.into_iter().map(u32::from_le_bytes).collect();
+        let vocabulary = self.model.vocabulary();
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
+            return Err(Fault::Malformed(format!(
+                "token {token} is outside of the vocabulary of {vocabulary}"
+            )));
+        }
+        let mut state = self.state.fork();
+        state.read_from(computed, &mut input).map_err(Fault::State)?;
+        let (input, sum) = input.finish();
+        let mut rest = Vec::new();
+        input.take(sum.len() as u64 + 1).read_to_end(&mut rest)?;
+        match rest == sum {
+            true => Ok((state, tokens)),
+            false => Err(Fault::Malformed("the file is damaged: its checksum does not fit".to_owned())),
+        }
+    }
+
+    /// The numbers of tokens and of computed ones that `head` states, if this session can take them.
+    fn check(&self, head: &Head) -> Result<(usize, usize), Fault> {
+        let own = self.head();
+        if head.magic != own.magic {
+            return Err(Fault::Malformed("this is not a session file".to_owned()));
+        }
+        if head.version != own.version {
+            let found = u32::from_le_bytes(head.version);
+            return Err(Fault::Malformed(format!("a session file of version {found}, not {VERSION}")));
+        }
+        if head.model != own.model {
+            let (found, expected) = ("another model".to_owned(), "another fingerprint".to_owned());
+            return Err(Fault::Mismatch { found, expected });
+        }
+        if head.kv_bits != own.kv_bits {
+            let shown = |bits| format!("keys and values of {} bits", u32::from_le_bytes(bits));
+            return Err(Fault::Mismatch { found: shown(head.kv_bits), expected: shown(own.kv_bits) });
+        }
+        let (count, computed) = (u64::from_le_bytes(head.tokens), u64::from_le_bytes(head.computed));
+        if computed > count || count > self.context() as u64 {
+            return Err(Fault::Malformed(format!(
+                "{count} tokens, {computed} of them computed, do not fit a context of {}",
+                self.context()
+            )));
+        }
+        Ok((count as usize, computed as usize))
+    }
+
+    fn head(&self) -> Head {
+        Head {
+            magic: MAGIC,
+            version: VERSION.to_le_bytes(),
+            kv_bits: (8 * self.state.kv_type().bytes() as u32).to_le_bytes(),
+            model: self.model.fingerprint(),
+            tokens: (self.tokens.len() as u64).to_le_bytes(),
+            computed: (self.state.len() as u64).to_le_bytes(),
+        }
+    }
+}
+
+/// What is wrong with a session file.
+enum Fault {
+    Io(io::Error),
+    Malformed(String),
+    Mismatch { found: String, expected: String },
+    State(cera_core::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault::Io(error)
+    }
+}
+
+/// The fault that a read of a fixed number of bytes has.
+fn cut(error: io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Fault::Malformed("the file ends early".to_owned()),
+        _ => Fault::Io(error),
+    }
+}
+
+/// A stream whose bytes are hashed as they pass.
+struct Hashing<T> {
+    inner: T,
+    hasher: Sha256,
+}
+
+impl<T> Hashing<T> {
+    fn new(inner: T) -> Hashing<T> {
+        Hashing { inner, hasher: Sha256::new() }
+    }
+
+    /// The stream, and the hash of what passed.
+    fn finish(self) -> (T, [u8; 32]) {
+        (self.inner, self.hasher.finalize().into())
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.hasher.update(&bytes[..read]);
+        Ok(read)
+    }
+}
