@@ -7,9 +7,9 @@ pub mod gguf;
 mod hash;
 mod model;
 mod narrow;
-pub mod tokenizer;
 pub mod sampling;
 mod session;
+pub mod tokenizer;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};

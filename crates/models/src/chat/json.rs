@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 
+use crate::tokenizer::is_noncharacter;
+
 /// The deepest nesting that is written.
 const MAX_DEPTH: usize = 100;
 /// The most bytes of the indentation of a level, and of a separator.
@@ -147,8 +149,8 @@ impl Style<'_, '_, '_> {
                 '\t' => text.push_str("\\t"),
                 '\u{8}' => text.push_str("\\b"),
                 '\u{c}' => text.push_str("\\f"),
-                // Guards stay what they are.
-                _ if c < ' ' || (self.ascii && c > '~' && !super::guard::is_noncharacter(c)) => {
+                // A guard stays what it is.
+                _ if c < ' ' || (self.ascii && c > '~' && !is_noncharacter(c)) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         // Writing to a string cannot fail.
                         let _ = write!(text, "\\u{unit:04x}");

@@ -35,7 +35,7 @@ impl Message {
     }
 
     /// Calls `f` with every text of the message.
-    pub(super) fn texts(&self, f: &mut impl FnMut(&str)) {
+    pub(super) fn texts<'t>(&'t self, f: &mut impl FnMut(&'t str)) {
         f(&self.role);
         self.content.as_deref().map(&mut *f);
         map_texts(&self.extra, f);
@@ -89,14 +89,14 @@ pub(super) fn map_len(map: &Map<String, Json>) -> usize {
 }
 
 /// Calls `f` with every text and key of a map.
-pub(super) fn map_texts(map: &Map<String, Json>, f: &mut impl FnMut(&str)) {
+pub(super) fn map_texts<'t>(map: &'t Map<String, Json>, f: &mut impl FnMut(&'t str)) {
     for (key, value) in map {
         f(key);
         json_texts(value, f);
     }
 }
 
-fn json_texts(json: &Json, f: &mut impl FnMut(&str)) {
+fn json_texts<'t>(json: &'t Json, f: &mut impl FnMut(&'t str)) {
     match json {
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
         Json::String(text) => f(text),

@@ -24,13 +24,13 @@
 //!
 //! # Text that is not the template's
 //!
-//! Text of a message can look like a control token. [`ChatTemplate::render_guarded`] marks all such places, so that a
-//! tokenizer can recognise control tokens in what the template wrote and nowhere else; see [`Guard`].
+//! Text of a message can look like a control token. [`ChatTemplate::render_guarded`] marks all such places, so that the
+//! tokenizer recognises control tokens in what the template wrote and nowhere else; see
+//! [`Guard`](crate::tokenizer::Guard).
 
 mod date;
 mod engine;
 mod error;
-mod guard;
 mod json;
 mod message;
 mod python;
@@ -38,7 +38,6 @@ mod template;
 
 pub use date::DateTime;
 pub use error::ChatError;
-pub use guard::{Guard, Guarded};
 pub use message::{Message, RenderOptions};
 pub use template::{ChatTemplate, TokenTexts};
 

@@ -3,9 +3,10 @@
 use minijinja::{Environment, Value};
 
 use super::engine::{self, InputSize};
-use super::message::{map_len, to_value};
-use super::{ChatError, Guard, Guarded, Message, RenderOptions};
+use super::message::{map_len, map_texts, to_value};
+use super::{ChatError, Message, RenderOptions};
 use crate::gguf::Meta;
+use crate::tokenizer::{Guard, Tokenizer};
 
 /// The metadata key of the template.
 const KEY: &str = "tokenizer.chat_template";
@@ -68,20 +69,35 @@ impl ChatTemplate {
         self.render_texts(messages, options, &str::to_owned)
     }
 
-    /// The text of the messages, every place in them that could be read as one of the `controls` marked by a guard.
-    /// `controls` are the texts of the tokens that the tokenizer recognises in the template's text.
+    /// The text of the messages for `tokenizer`, with the guard in every place where text of messages or variables could be
+    /// read as a control token.
+    ///
+    /// To be encoded with `parse_special` and this guard in the [`EncodeOptions`](crate::tokenizer::EncodeOptions): control
+    /// tokens are then those that the template wrote, and the guard is gone. [`Guard::strip`] gives the text of
+    /// [`ChatTemplate::render`].
     ///
     /// # Errors
-    /// Those of [`ChatTemplate::render`]; [`ChatError::NoGuard`] if every noncharacter is taken.
-    pub fn render_guarded<S: AsRef<str>>(
+    /// Those of [`ChatTemplate::render`]; [`ChatError::NoGuard`] if the texts contain every noncharacter.
+    pub fn render_guarded(
         &self,
         messages: &[Message],
         options: &RenderOptions,
-        controls: &[S],
-    ) -> Result<Guarded, ChatError> {
-        let guard = Guard::new(messages, options, &self.source, controls)?;
-        let text = self.render_texts(messages, options, &|text| guard.apply(text))?;
-        Ok(guard.into_guarded(text))
+        tokenizer: &Tokenizer,
+    ) -> Result<(String, Guard), ChatError> {
+        let guard = self.guard(messages, options).ok_or(ChatError::NoGuard)?;
+        let text =
+            self.render_texts(messages, options, &|text| tokenizer.guarded(text, guard).into_owned())?;
+        Ok((text, guard))
+    }
+
+    /// A guard that no text has that a render is made from.
+    fn guard(&self, messages: &[Message], options: &RenderOptions) -> Option<Guard> {
+        let mut texts: Vec<&str> = vec![&self.source];
+        texts.extend(self.tokens.bos.as_deref());
+        texts.extend(self.tokens.eos.as_deref());
+        messages.iter().for_each(|message| message.texts(&mut |text| texts.push(text)));
+        map_texts(&options.variables, &mut |text| texts.push(text));
+        Guard::absent_from(texts)
     }
 
     fn render_texts(

@@ -28,6 +28,7 @@ mod vocab;
 pub use detokenizer::Detokenizer;
 pub use error::TokenizerError;
 pub use special::Guard;
+pub(crate) use special::is_noncharacter;
 
 use std::borrow::Cow;
 
@@ -178,7 +179,8 @@ impl Tokenizer {
                     begins = true;
                 }
                 Part::Text(range) => {
-                    let text = without_guard(&text[range], options.guard);
+                    let text =
+                        options.guard.map_or(text[range.clone()].into(), |guard| guard.strip(&text[range]));
                     match &self.model {
                         Model::ByteLevel(model) => model.encode(&text, &mut ids)?,
                         Model::SentencePiece(model) if !text.is_empty() => {
@@ -200,7 +202,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// `text`, a message, with `guard` where it has the text of a control token; see [`Guard`].
+    /// `text`, which does not contain `guard`, with `guard` where it has the text of a control token; see [`Guard`].
     pub fn guarded<'t>(&self, text: &'t str, guard: Guard) -> Cow<'t, str> {
         self.special.guarded(text, guard)
     }
@@ -232,13 +234,6 @@ impl Tokenizer {
 
     fn adds_space_prefix(&self) -> bool {
         matches!(&self.model, Model::SentencePiece(model) if model.add_prefix())
-    }
-}
-
-fn without_guard(text: &str, guard: Option<Guard>) -> Cow<'_, str> {
-    match guard.map(Guard::char) {
-        Some(guard) if text.contains(guard) => text.replace(guard, "").into(),
-        _ => text.into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tokenizers against the ids of other implementations, and the faults that users of other engines meet.
 #![allow(clippy::unwrap_used)]
 
+mod chats;
 mod control;
 mod hostile;
 mod ids;
