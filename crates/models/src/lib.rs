@@ -8,10 +8,9 @@ mod hash;
 mod model;
 mod narrow;
 pub mod sampling;
-mod session;
+pub mod session;
 pub mod tokenizer;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};
 pub use model::{LoadProgress, LoadStats, Model, ModelOptions, TensorKernels};
-pub use session::{Passed, Session, SessionFileError, SessionOptions, SessionStats, StopStrings};

@@ -1,6 +1,8 @@
-//! Sessions: one sequence of tokens and what a model has computed of it.
+//! Sessions: one sequence of tokens and what a model has computed of it; text generated from it, and conversations.
 
+mod conversation;
 mod file;
+mod generate;
 mod stop;
 
 use std::sync::Arc;
@@ -11,7 +13,9 @@ use cera_quant::kv::KvType;
 
 use crate::{Model, ModelError};
 
+pub use conversation::{Conversation, ConversationError, Reply};
 pub use file::SessionFileError;
+pub use generate::{Finish, GenerateError, GenerateOptions, Generation, Piece};
 pub use stop::{Passed, StopStrings};
 
 /// How a session keeps its context.
