@@ -28,6 +28,8 @@ enum Command {
     Logits(cmd::logits::Args),
     /// Show a model file: metadata, tensors, and the kernel that each tensor takes.
     Inspect(cmd::inspect::Args),
+    /// Measure how well a model predicts a text.
+    Perplexity(cmd::perplexity::Args),
     /// Show this CPU, the tier that runs and why, and the kernels of its table.
     Tiers(cmd::tiers::Args),
     /// Convert text to token ids and back.
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => cmd::bench::run(args),
         Command::Logits(args) => cmd::logits::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
+        Command::Perplexity(args) => cmd::perplexity::run(args),
         Command::Tiers(args) => cmd::tiers::run(args),
         Command::Tokenize(args) => cmd::tokenize::run(args),
     };

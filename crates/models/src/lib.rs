@@ -7,6 +7,7 @@ pub mod gguf;
 mod hash;
 mod model;
 mod narrow;
+pub mod perplexity;
 pub mod sampling;
 pub mod session;
 pub mod tokenizer;

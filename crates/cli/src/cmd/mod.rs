@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod inspect;
 pub(crate) mod logits;
+pub(crate) mod perplexity;
 pub(crate) mod tiers;
 pub(crate) mod tokenize;
 

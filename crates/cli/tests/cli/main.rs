@@ -7,6 +7,7 @@ mod files;
 mod formats;
 mod inspect;
 mod logits;
+mod perplexity;
 mod program;
 mod tiers;
 mod tokenize;

@@ -12,7 +12,7 @@ fn help_and_version_are_no_failures() {
     for arg in ["--help", "--version", "help"] {
         assert!(!run(&[&arg]).success().is_empty(), "{arg}");
     }
-    for command in ["logits", "inspect", "tiers", "tokenize"] {
+    for command in ["logits", "inspect", "perplexity", "tiers", "tokenize"] {
         assert!(run(&[&command, &"--help"]).success().contains("Usage: cera"), "{command}");
     }
     assert_eq!(run(&[&"--version"]).success(), format!("cera {}\n", env!("CARGO_PKG_VERSION")));
@@ -43,6 +43,11 @@ fn wrong_arguments_end_with_exit_code_2() {
         "logits -m a --tokens 1 -o b --chunk 0",
         "logits -m a --tokens 1 -o b --chunk -1",
         "logits -m a -m b --tokens 1 -o c",
+        "perplexity -m a",
+        "perplexity -f a",
+        "perplexity -m a -f b --ctx none",
+        "perplexity -m a -f b --chunks 0",
+        "perplexity -m a -f b -t 0",
         "tokenize",
         "tokenize a",
         "tokenize -m a b c",

@@ -128,7 +128,7 @@ pub(super) fn at(pool: &[Candidate], point: f64) -> Option<u32> {
 }
 
 /// The sum of `exp(logit - best)` in the order of ids.
-pub(super) fn mass(logits: &[f32], best: f32) -> f64 {
+pub(crate) fn mass(logits: &[f32], best: f32) -> f64 {
     let mut sum = 0.0;
     for chunk in logits.chunks(LANES) {
         let mut x = [f32::NEG_INFINITY; LANES];
@@ -143,6 +143,6 @@ pub(super) fn mass(logits: &[f32], best: f32) -> f64 {
 }
 
 /// `logit - best`, which no f32 pair can overflow.
-pub(super) fn distance(logit: f32, best: f32) -> f64 {
+pub(crate) fn distance(logit: f32, best: f32) -> f64 {
     f64::from(logit) - f64::from(best)
 }

@@ -40,6 +40,7 @@ mod params;
 mod penalties;
 mod sampler;
 
+pub(crate) use candidates::{distance, mass};
 pub use error::{ParamError, SampleError};
 pub use params::SamplingParams;
 pub use sampler::{Choice, Sampler};
