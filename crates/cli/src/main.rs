@@ -30,6 +30,8 @@ enum Command {
     Inspect(cmd::inspect::Args),
     /// Measure how well a model predicts a text.
     Perplexity(cmd::perplexity::Args),
+    /// Answer a prompt.
+    Run(cmd::run::Args),
     /// Show this CPU, the tier that runs and why, and the kernels of its table.
     Tiers(cmd::tiers::Args),
     /// Convert text to token ids and back.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Logits(args) => cmd::logits::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Perplexity(args) => cmd::perplexity::run(args),
+        Command::Run(args) => cmd::run::run(args),
         Command::Tiers(args) => cmd::tiers::run(args),
         Command::Tokenize(args) => cmd::tokenize::run(args),
     };

@@ -20,6 +20,24 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Writes text of a model to standard output at once, as it is but for the control characters that steer terminals.
+/// `false` if the reader has gone away.
+pub(crate) fn stream(text: &str) -> Result<bool> {
+    let steers = |c: char| is_control(c) && !matches!(c, '\n' | '\t' | '\r');
+    let text = text.replace(steers, "\u{fffd}");
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("cannot write to standard output"),
+    }
+}
+
+/// Writes a line to standard error.
+pub(crate) fn notice(line: &str) {
+    // Nothing is left to be done if standard error is gone.
+    let _ = writeln!(std::io::stderr(), "{}", escape(line));
+}
+
 /// Writes a value as indented JSON to standard output.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))

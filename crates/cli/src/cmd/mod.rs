@@ -1,9 +1,12 @@
 //! The commands, one module each.
 
 pub(crate) mod bench;
+mod input;
 pub(crate) mod inspect;
+mod load;
 pub(crate) mod logits;
 pub(crate) mod perplexity;
+pub(crate) mod run;
 pub(crate) mod tiers;
 pub(crate) mod tokenize;
 

@@ -1,27 +1,25 @@
 //! `cera perplexity`: how well a model predicts a text.
 
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cera_core::{Runtime, Settings};
 use cera_models::perplexity::{Perplexity, PerplexityEstimate, PerplexityOptions};
 use cera_models::tokenizer::{Tokenizer, TokenizerOptions};
-use cera_models::{Model, ModelOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::KvArg;
+use super::load::LoadArgs;
+use super::{KvArg, input};
 use crate::output;
 
 /// Arguments of `cera perplexity`. The text is cut, scored and judged as by llama.cpp's `llama-perplexity`, so that the results
 /// compare.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The model, a GGUF file.
-    #[arg(short, long, value_name = "FILE")]
-    model: PathBuf,
+    #[command(flatten)]
+    load: LoadArgs,
     /// The text.
     #[arg(short, long, value_name = "TEXT")]
     file: PathBuf,
@@ -31,15 +29,9 @@ pub(crate) struct Args {
     /// Chunks at most, from the beginning of the text [default: all].
     #[arg(long, value_name = "N")]
     chunks: Option<NonZero<usize>>,
-    /// Threads [default: CERA_THREADS, else as `cera tiers` tells].
-    #[arg(short, long, value_name = "N")]
-    threads: Option<cera_core::width::ThreadCount>,
     /// The element type of the KV cache.
     #[arg(long, value_enum, default_value = "f16")]
     kv: KvArg,
-    /// Do not pack the weights at load; the result does not depend on it.
-    #[arg(long)]
-    no_repack: bool,
     /// Print one JSON object, which also has the estimates after each chunk.
     #[arg(long)]
     json: bool,
@@ -64,14 +56,8 @@ struct Report<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let text = read_text(&args.file)?;
-    let mut settings = Settings::from_env()?;
-    if let Some(threads) = args.threads {
-        settings.threads.set_argument(threads);
-    }
-    let runtime = Runtime::from_settings(&settings)?;
-    let options = ModelOptions { repack: !args.no_repack, ..ModelOptions::default() };
-    let model = Model::load(&args.model, runtime, options)?;
+    let text = input::file_text(&args.file)?;
+    let model = args.load.load()?;
     let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default())?;
     let options = PerplexityOptions { context: args.ctx, kv: args.kv.into(), chunks: args.chunks };
     let perplexity = Perplexity::new(&model, &tokenizer, &text, options)?;
@@ -95,12 +81,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }),
         false => output::print(&line(last, args.ctx, time)),
     }
-}
-
-fn read_text(path: &Path) -> Result<String> {
-    let name = path.display();
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
-    String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }
 
 /// The estimates after each chunk. A bar on standard error shows progress and the running estimate, if that is a terminal.

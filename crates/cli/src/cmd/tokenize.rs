@@ -1,12 +1,12 @@
 //! `cera tokenize`: text to token ids and back.
 
-use std::io::Read;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cera_models::gguf::{GgufFile, LoadMode};
 use cera_models::tokenizer::{EncodeOptions, Tokenizer, TokenizerOptions};
 
+use super::input;
 use crate::output;
 
 /// Arguments of `cera tokenize`.
@@ -51,25 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(ids) = &args.decode {
         return output::print(&tokenizer.decode(ids)?);
     }
-    let text = read_text(args)?;
+    let text = input::text(args.text.as_deref(), args.file.as_deref())?;
     let options =
         EncodeOptions { bos: !args.no_bos, parse_special: args.parse_special, ..EncodeOptions::default() };
     let ids = tokenizer.encode(&text, options)?;
     output::print(&(serde_json::to_string(&ids)? + "\n"))
-}
-
-fn read_text(args: &Args) -> Result<String> {
-    if let Some(text) = &args.text {
-        return Ok(text.clone());
-    }
-    let (name, bytes) = match &args.file {
-        Some(path) => (path.display().to_string(), std::fs::read(path)),
-        None => {
-            let mut bytes = Vec::new();
-            let read = std::io::stdin().lock().read_to_end(&mut bytes);
-            ("standard input".to_owned(), read.map(|_| bytes))
-        }
-    };
-    let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
-    String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }

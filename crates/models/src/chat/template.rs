@@ -20,6 +20,19 @@ pub struct TokenTexts {
     pub eos: Option<String>,
 }
 
+impl TokenTexts {
+    /// The texts of the tokens that a model file names.
+    ///
+    /// # Errors
+    /// [`ChatError::Gguf`] if a key has another type, or an id is not in the vocabulary.
+    pub fn from_gguf(meta: Meta<'_>) -> Result<TokenTexts, ChatError> {
+        Ok(TokenTexts {
+            bos: token_text(meta, "tokenizer.ggml.bos_token_id")?,
+            eos: token_text(meta, "tokenizer.ggml.eos_token_id")?,
+        })
+    }
+}
+
 /// A chat template, parsed.
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
@@ -47,9 +60,7 @@ impl ChatTemplate {
     pub fn from_gguf(meta: Meta<'_>) -> Result<Option<ChatTemplate>, ChatError> {
         match meta.str_opt(KEY)? {
             Some(source) if !source.trim().is_empty() => {
-                let bos = token_text(meta, "tokenizer.ggml.bos_token_id")?;
-                let eos = token_text(meta, "tokenizer.ggml.eos_token_id")?;
-                ChatTemplate::new(source, TokenTexts { bos, eos }).map(Some)
+                ChatTemplate::new(source, TokenTexts::from_gguf(meta)?).map(Some)
             }
             _ => Ok(None),
         }

@@ -57,13 +57,7 @@ impl Conversation {
 
     /// A conversation with these parts.
     pub fn with(session: Session, tokenizer: Tokenizer, template: ChatTemplate) -> Conversation {
-        Conversation {
-            session,
-            tokenizer,
-            template,
-            messages: Vec::new(),
-            render: RenderOptions::default(),
-        }
+        Conversation { session, tokenizer, template, messages: Vec::new(), render: RenderOptions::default() }
     }
 
     /// Adds what the user says.

@@ -1,0 +1,42 @@
+//! Loading the model of a command.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use cera_core::{Runtime, Settings};
+use cera_models::{Model, ModelOptions};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Which model a command runs, and on what.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    /// The model, a GGUF file; of a split model, any of its files.
+    #[arg(short, long, value_name = "FILE")]
+    model: PathBuf,
+    /// Threads [default: CERA_THREADS, else as `cera tiers` tells].
+    #[arg(short, long, value_name = "N")]
+    threads: Option<cera_core::width::ThreadCount>,
+    /// Do not pack the weights at load; the results do not depend on it.
+    #[arg(long)]
+    no_repack: bool,
+}
+
+impl LoadArgs {
+    /// Loads the model. A bar on standard error shows progress, if that is a terminal.
+    pub(crate) fn load(&self) -> Result<Model> {
+        let mut settings = Settings::from_env()?;
+        if let Some(threads) = self.threads {
+            settings.threads.set_argument(threads);
+        }
+        let runtime = Runtime::from_settings(&settings)?;
+        let options = ModelOptions { repack: !self.no_repack, ..ModelOptions::default() };
+        let style = ProgressStyle::with_template("loading {bar:30} {bytes} of {total_bytes}")?;
+        let bar = ProgressBar::new(0).with_style(style);
+        let model = Model::load_with(&self.model, runtime, options, &mut |progress| {
+            bar.set_length(progress.total as u64);
+            bar.set_position(progress.bytes as u64);
+        });
+        bar.finish_and_clear();
+        Ok(model?)
+    }
+}

@@ -1,0 +1,253 @@
+//! `cera run`: the answer to a prompt.
+
+mod sampling;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use cera_core::CancelToken;
+use cera_models::chat::{ChatTemplate, Message, TokenTexts};
+use cera_models::session::{
+    Conversation, Finish, GenerateError, GenerateOptions, Generation, Piece, Reply, Session, SessionOptions,
+};
+use cera_models::tokenizer::{EncodeOptions, Tokenizer, TokenizerOptions};
+use serde::Serialize;
+
+use self::sampling::SamplingArgs;
+use super::load::LoadArgs;
+use super::{KvArg, input};
+use crate::output;
+
+/// Arguments of `cera run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cera run -m model.gguf -p \"What is the capital of France?\"
+  cera run -m model.gguf -f question.txt --system \"Answer in one word.\" --temp 0
+  cera run -m model.gguf --raw -p \"Once upon a time\" -n 100
+  git diff | cera run -m model.gguf --system \"Describe this change.\" --json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    load: LoadArgs,
+    /// The prompt; without it and --file, standard input.
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "file")]
+    prompt: Option<String>,
+    /// A file with the prompt.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// What the model is told before the prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    system: Option<String>,
+    /// Continue the prompt as plain text, without the chat template.
+    #[arg(long)]
+    raw: bool,
+    /// A Jinja chat template to use instead of the model's.
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    chat_template: Option<PathBuf>,
+    /// Tokens of the answer at most [default: until the model ends it or the context is full].
+    #[arg(short, long, value_name = "N")]
+    n_predict: Option<usize>,
+    /// A text that ends the answer and is no part of it. May be given several times.
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Tokens of prompt and answer at most [default: what the model was made for].
+    #[arg(short, long, value_name = "N")]
+    ctx: Option<usize>,
+    /// The element type of the KV cache.
+    #[arg(long, value_enum, default_value = "f16")]
+    kv: KvArg,
+    /// Keep what is computed in this file, and take from it what the prompt has in common with the last one.
+    #[arg(long, value_name = "FILE")]
+    prompt_cache: Option<PathBuf>,
+    /// Print one JSON object instead of the text as it comes.
+    #[arg(long)]
+    json: bool,
+    /// Do not print the timing.
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// What a prompt is answered with: a chat, or plain text.
+enum Engine {
+    Chat(Box<Conversation>),
+    Raw(Box<Session>, Box<Tokenizer>),
+}
+
+/// An answer under way.
+enum Answering<'e> {
+    Chat(Reply<'e>),
+    Raw(Generation<'e>),
+}
+
+impl Engine {
+    /// The engine of these arguments, with the prompt in it.
+    fn new(args: &Args, prompt: &str) -> Result<Engine> {
+        let model = Arc::new(args.load.load()?);
+        let options = SessionOptions { kv: args.kv.into(), context: args.ctx };
+        let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default())?;
+        let meta = model.file().meta();
+        let template = match &args.chat_template {
+            _ if args.raw => None,
+            Some(path) => Some(ChatTemplate::new(&input::file_text(path)?, TokenTexts::from_gguf(meta)?)?),
+            None => ChatTemplate::from_gguf(meta)?,
+        };
+        let mut session = Session::new(model, options);
+        if let Some(path) = args.prompt_cache.as_ref().filter(|path| path.exists()) {
+            session.restore(path)?;
+        }
+        if let Some(template) = template {
+            let mut chat = Conversation::with(session, tokenizer, template);
+            chat.messages.extend(args.system.iter().map(|text| Message::new("system", text)));
+            chat.say(prompt);
+            return Ok(Engine::Chat(Box::new(chat)));
+        }
+        if !args.raw {
+            let file = session.model().file().name();
+            if args.system.is_some() {
+                bail!("{file} has no chat template that would take --system; give one with --chat-template");
+            }
+            output::notice(&format!("{file} has no chat template: the prompt is continued as plain text"));
+        }
+        session.set_tokens(&tokenizer.encode(prompt, EncodeOptions::default())?);
+        Ok(Engine::Raw(Box::new(session), Box::new(tokenizer)))
+    }
+
+    fn answer(&mut self, options: GenerateOptions) -> Result<Answering<'_>> {
+        match self {
+            Engine::Chat(chat) => Ok(Answering::Chat(chat.reply(options)?)),
+            Engine::Raw(session, tokenizer) => Ok(Answering::Raw(session.generate(tokenizer, options)?)),
+        }
+    }
+
+    fn session(&self) -> &Session {
+        match self {
+            Engine::Chat(chat) => chat.session(),
+            Engine::Raw(session, _) => session,
+        }
+    }
+}
+
+impl Answering<'_> {
+    fn finish(&self) -> Option<Finish> {
+        match self {
+            Answering::Chat(reply) => reply.finish(),
+            Answering::Raw(generation) => generation.finish(),
+        }
+    }
+}
+
+impl Iterator for Answering<'_> {
+    type Item = Result<Piece, GenerateError>;
+
+    fn next(&mut self) -> Option<Result<Piece, GenerateError>> {
+        match self {
+            Answering::Chat(reply) => reply.next(),
+            Answering::Raw(generation) => generation.next(),
+        }
+    }
+}
+
+/// The result as JSON.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    model: &'a str,
+    tier: &'static str,
+    threads: usize,
+    text: &'a str,
+    finish: &'static str,
+    prompt_tokens: usize,
+    reused_tokens: usize,
+    generated_tokens: usize,
+    load_seconds: f64,
+    prompt_seconds: f64,
+    generate_seconds: f64,
+    context: usize,
+    context_bytes: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let sampling = args.sampling.params();
+    sampling.check()?;
+    let prompt = input::text(args.prompt.as_deref(), args.file.as_deref())?;
+    if prompt.is_empty() {
+        bail!("the prompt is empty");
+    }
+    let mut engine = Engine::new(args, &prompt)?;
+    let cancel = CancelToken::new();
+    cancel_on_interrupt(cancel.clone())?;
+    let options = GenerateOptions { sampling, max_tokens: args.n_predict, stops: args.stop.clone(), cancel };
+    let mut answering = engine.answer(options)?;
+    let (mut text, mut generated) = (String::new(), 0);
+    for piece in &mut answering {
+        let piece = piece?;
+        generated += usize::from(piece.choice.is_some());
+        text.push_str(&piece.text);
+        if !args.json && !output::stream(&piece.text)? {
+            break;
+        }
+    }
+    let finish = answering.finish().map_or("stop", Finish::label);
+    drop(answering);
+    if let Some(path) = &args.prompt_cache {
+        engine.session().save(path)?;
+    }
+    if !args.json {
+        output::stream("\n")?;
+        return if args.quiet { Ok(()) } else { timing(engine.session(), generated, finish) };
+    }
+    let session = engine.session();
+    let (model, stats) = (session.model(), session.stats());
+    output::print_json(&Report {
+        model: model.file().name(),
+        tier: model.program().runtime().table().tier().label(),
+        threads: model.program().runtime().width(),
+        text: &text,
+        finish,
+        prompt_tokens: stats.reused + stats.prompt,
+        reused_tokens: stats.reused,
+        generated_tokens: generated,
+        load_seconds: (model.load_stats().open + model.load_stats().pack).as_secs_f64(),
+        prompt_seconds: stats.prompt_time.as_secs_f64(),
+        generate_seconds: stats.generated_time.as_secs_f64(),
+        context: session.context(),
+        context_bytes: session.context_bytes(),
+    })
+}
+
+/// Makes the first interrupt end the answer, and a second one the program.
+fn cancel_on_interrupt(cancel: CancelToken) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if cancel.is_cancelled() {
+            std::process::exit(130);
+        }
+        cancel.cancel();
+    })
+    .context("cannot handle interrupts")
+}
+
+/// One line on standard error: what was computed, how fast, in what context.
+fn timing(session: &Session, generated: usize, finish: &str) -> Result<()> {
+    let stats = session.stats();
+    let load = session.model().load_stats();
+    let speed = |tokens: usize, time: std::time::Duration| match tokens {
+        0 => String::new(),
+        _ => format!(", {:.1} tokens/s", tokens as f64 / time.as_secs_f64()),
+    };
+    output::notice(&format!(
+        "load {:.2} s; prompt {} tokens{}{}; answer {generated} tokens{} ({finish}); context {}, {:.1} MB when full",
+        (load.open + load.pack).as_secs_f64(),
+        stats.reused + stats.prompt,
+        match stats.reused {
+            0 => String::new(),
+            reused => format!(" ({reused} reused)"),
+        },
+        speed(stats.prompt, stats.prompt_time),
+        speed(stats.generated, stats.generated_time),
+        session.context(),
+        session.context_bytes() as f64 / 1e6,
+    ));
+    Ok(())
+}
