@@ -1,6 +1,6 @@
 //! The checks of cera alone.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::Setup;
 use super::programs::{BenchRow, IdleCell, LoadCell};
@@ -19,22 +19,33 @@ const MEMORY_LIMIT: f64 = 1.15;
 /// The time to pack with two threads over that with one.
 const LOAD_LIMIT: f64 = 0.8;
 
-/// Many threads on two processors.
+/// Many threads, and two engines at once, on two processors.
 pub(super) fn threads(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
     let model = setup.model_1b("Q4_0")?;
-    let mut speeds = [(2, Vec::new()), (MANY_THREADS, Vec::new())];
+    let decode = |threads: usize| {
+        let args = format!("-p 0 -n {} -r 1 -t {threads}", setup.args.n_gen);
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        samples(&setup.programs.bench_on_two(&model, &args)?)
+    };
+    let (mut few, mut many, mut paired) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setup.rounds() {
-        for (threads, speeds) in &mut speeds {
-            let args = format!("-p 0 -n {} -r 1 -t {threads}", setup.args.n_gen);
-            let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
-            speeds.extend(samples(&setup.programs.bench_on_two(&model, &args)?)?);
+        few.extend(decode(2)?);
+        many.extend(decode(MANY_THREADS)?);
+        let pair =
+            std::thread::scope(|scope| [0, 1].map(|_| scope.spawn(|| decode(2))).map(|run| run.join()));
+        for run in pair {
+            paired.extend(run.map_err(|_| anyhow!("a bench could not be watched"))??);
         }
     }
-    let [few, many] = speeds.map(|(_, speeds)| median(speeds));
-    let note = format!(
-        "times as long with {MANY_THREADS} threads as with 2 on 2 processors: {many:.1} and {few:.1} tokens/s"
-    );
-    Ok(vec![Verdict::judge("threads", (few / many, Unit::Times), Limit::AtMost(THREADS_LIMIT), &note)])
+    let [few, many, paired] = [few, many, paired].map(median);
+    let judge = |name, speed: f64, what: &str| {
+        let note = format!("times as long {what} on 2 processors: {speed:.1} and {few:.1} tokens/s");
+        Verdict::judge(name, (few / speed, Unit::Times), Limit::AtMost(THREADS_LIMIT), &note)
+    };
+    Ok(vec![
+        judge("threads", many, &format!("with {MANY_THREADS} threads as with 2")),
+        judge("engines", paired, "with 2 engines of 2 threads at once as with one"),
+    ])
 }
 
 /// The speeds of the only test of a bench.

@@ -59,7 +59,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Check {
-    /// 16 threads on 2 processors decode a 1B Q4_0 model in at most 3 times the time of 2 threads.
+    /// 16 threads, and two engines of 2 threads at once, decode a 1B Q4_0 model on 2 processors in at most 3 times the time
+    /// of 2 threads.
     Threads,
     /// A session that has finished its work uses less than 1 % of a processor.
     Idle,
