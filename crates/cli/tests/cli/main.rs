@@ -9,6 +9,7 @@ mod inspect;
 mod logits;
 mod perplexity;
 mod program;
+mod run;
 mod tiers;
 mod tokenize;
 mod usage;
