@@ -12,6 +12,7 @@
 mod accept;
 mod bless;
 mod ci;
+mod demo;
 mod fuzz;
 mod model;
 mod proc;
@@ -30,6 +31,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Fetch a small model, build cera and have it answer a question.
+    Demo(demo::Args),
     /// Fetch a demo model into the cache folder and print its path.
     Model(model::Args),
     /// Write a GGUF file with random weights of a given shape and type.
@@ -48,6 +51,7 @@ enum Task {
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().task {
+        Task::Demo(args) => demo::run(&args),
         Task::Model(args) => model::run(&args),
         Task::Synth(args) => synth::run(&args),
         Task::Test(args) => test::run(&args),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use cera_core::{Runtime, Settings};
+use cera_core::{ProgramOptions, Runtime, Settings};
 use cera_models::{Model, ModelOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -22,14 +22,19 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Loads the model. A bar on standard error shows progress, if that is a terminal.
+    /// Loads the model to run as it does by default.
     pub(crate) fn load(&self) -> Result<Model> {
+        self.load_with(ProgramOptions::default())
+    }
+
+    /// Loads the model. A bar on standard error shows progress, if that is a terminal.
+    pub(crate) fn load_with(&self, program: ProgramOptions) -> Result<Model> {
         let mut settings = Settings::from_env()?;
         if let Some(threads) = self.threads {
             settings.threads.set_argument(threads);
         }
         let runtime = Runtime::from_settings(&settings)?;
-        let options = ModelOptions { repack: !self.no_repack, ..ModelOptions::default() };
+        let options = ModelOptions { repack: !self.no_repack, program, ..ModelOptions::default() };
         let style = ProgressStyle::with_template("loading {bar:30} {bytes} of {total_bytes}")?;
         let bar = ProgressBar::new(0).with_style(style);
         let model = Model::load_with(&self.model, runtime, options, &mut |progress| {

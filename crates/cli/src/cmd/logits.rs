@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use cera_core::{ProgramOptions, Runtime, SeqStep, Want};
-use cera_models::{Model, ModelOptions, logits_hash};
+use cera_core::{ProgramOptions, SeqStep, Want};
+use cera_models::logits_hash;
 use safetensors::{Dtype, tensor::TensorView};
 
 use super::KvArg;
+use super::load::LoadArgs;
 use crate::output;
 
 /// Arguments of `cera logits`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The model, a GGUF file.
-    #[arg(short, long, value_name = "FILE")]
-    model: PathBuf,
+    #[command(flatten)]
+    load: LoadArgs,
     /// Token ids, separated by commas.
     #[arg(long, value_name = "IDS", value_delimiter = ',', required = true)]
     tokens: Vec<u32>,
@@ -29,9 +29,6 @@ pub(crate) struct Args {
     /// Tokens of a prefill pass at most; the logits do not depend on it.
     #[arg(long, value_name = "N", default_value = "512", value_parser = clap::value_parser!(u32).range(1..))]
     chunk: u32,
-    /// Do not pack the weights at load; the logits do not depend on it.
-    #[arg(long)]
-    no_repack: bool,
     /// Where to write the tensor `logits`, f32 [n, vocabulary], in the safetensors format.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -39,12 +36,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let options = ModelOptions {
-        repack: !args.no_repack,
-        program: ProgramOptions { chunk: args.chunk as usize, ..ProgramOptions::default() },
-        ..ModelOptions::default()
-    };
-    let model = Model::load(&args.model, Runtime::from_env()?, options)?;
+    let program = ProgramOptions { chunk: args.chunk as usize, ..ProgramOptions::default() };
+    let model = args.load.load_with(program)?;
     let mut state = model.new_state(args.kv.into());
     let want = if args.last { Want::Last } else { Want::All };
     let steps = &mut [SeqStep { state: &mut state, tokens: &args.tokens, want }];

@@ -85,7 +85,7 @@ fn a_prompt_cache_is_taken_up_and_changes_no_answer() {
     assert_eq!(first["reused_tokens"], 0);
     assert!(second["reused_tokens"].as_u64() > Some(5), "{second}");
     assert_eq!(first["text"], again["text"]);
-    std::fs::write(&cache, "something else").unwrap();
+    std::fs::write(&cache, "something else ".repeat(10)).unwrap();
     let refused = run(&[&"run", &"-m", &model, &"--raw", &"-p", &"x", &"--prompt-cache", &cache]);
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("not a session file"), "{}", refused.stderr);
@@ -105,7 +105,7 @@ fn what_cannot_be_answered_is_one_line() {
         assert!(done.stderr.contains(message), "{} without {message}", done.stderr);
     };
     failure(&[&"-p", &""], "the prompt is empty");
-    failure(&[&"-p", &"x", &"--temp", &"-1"], "temperature is -1");
+    failure(&[&"-p", &"x", &"--temp=-1"], "temperature is -1");
     failure(&[&"-p", &"x", &"--top-p", &"nan"], "top_p is NaN");
     failure(&[&"-f", &folder.path("none")], "cannot read");
     failure(&[&"-p", &"x", &"--chat-template", &refusing], "only haiku");
