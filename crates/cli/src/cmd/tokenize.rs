@@ -49,7 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let options = TokenizerOptions { strict: args.strict, pre: args.pre.clone() };
     let tokenizer = Tokenizer::from_gguf(file.meta(), &options)?;
     if let Some(ids) = &args.decode {
-        return output::print(&tokenizer.decode(ids)?);
+        output::stream(&tokenizer.decode(ids)?)?;
+        return Ok(());
     }
     let text = input::text(args.text.as_deref(), args.file.as_deref())?;
     let options =
