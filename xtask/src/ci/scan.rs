@@ -12,7 +12,18 @@ use crate::proc;
 
 /// How the names begin of functions that run only where the CPU has been found to have what they need: our kernels, and
 /// functions of other crates that look before they leap.
-const GATED: [&str; 2] = [KERNELS, "<cera_simd_x86::"];
+const GATED: [&str; 7] = [
+    KERNELS,
+    "<cera_simd_x86::",
+    // Searching text: std's detection chooses among these modules.
+    "aho_corasick::packed::teddy::builder::x86_64::",
+    "<aho_corasick::packed::teddy::builder::x86_64::",
+    "memchr::arch::x86_64::",
+    // Random numbers: std's detection, by ppv-lite86's `dispatch!`.
+    "rand_chacha::guts::",
+    // Intrinsics that were not inlined. Whoever calls one is in the listing itself, or has been gated.
+    "core::core_arch::x86::",
+];
 const KERNELS: &str = "cera_simd_x86::";
 /// Mnemonics that begin with a `v` and are older than AVX or have nothing to do with it.
 const NOT_VECTOR: [&str; 17] = [
