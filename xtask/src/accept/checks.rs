@@ -3,8 +3,9 @@
 use anyhow::{Context, Result, anyhow};
 
 use super::Setup;
-use super::programs::{BenchRow, IdleCell, LoadCell};
+use super::programs::{BenchRow, IdleCell, LoadCell, TokenizeCell};
 use super::verdict::{Limit, Unit, Verdict, median};
+use crate::{model, proc};
 
 /// Threads on two processors, and how much longer than two they may take.
 const MANY_THREADS: usize = 16;
@@ -15,6 +16,9 @@ const IDLE_LIMIT: f64 = 0.01;
 
 /// Resident memory in sizes of the file.
 const MEMORY_LIMIT: f64 = 1.15;
+
+/// The time to encode a text over that for half of it.
+const TOKENIZE_LIMIT: f64 = 2.5;
 
 /// The time to pack with two threads over that with one.
 const LOAD_LIMIT: f64 = 0.8;
@@ -99,6 +103,20 @@ fn judge_memory(name: &str, cell: &LoadCell) -> [Verdict; 3] {
         judge("settled", cell.settled_bytes - used, limit),
         judge("peak", peak, limit + cell.largest_tensor),
     ]
+}
+
+/// Encoding of long texts, with a byte-level and a SentencePiece vocabulary.
+pub(super) fn tokenize(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
+    let demo = model::fetch(&model::SMOLLM2, &model::cache_dir()?)?;
+    let pieces = proc::root().join("tests/fixtures/arch/gemma3/vocab.gguf");
+    [("tokenize-bytes", demo), ("tokenize-pieces", pieces)]
+        .into_iter()
+        .map(|(name, file)| {
+            let TokenizeCell { ratio, unit, length } = setup.programs.cell("tokenize", &file, &[])?;
+            let note = format!("times as long for twice {length} characters, the worst of several: {unit:?}");
+            Ok(Verdict::judge(name, (ratio, Unit::Times), Limit::AtMost(TOKENIZE_LIMIT), &note))
+        })
+        .collect()
 }
 
 /// The phases of loading, and packing on two threads.

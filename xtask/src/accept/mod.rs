@@ -68,6 +68,8 @@ enum Check {
     Memory,
     /// Packing takes at most 0.8 times as long with 2 threads as with 1.
     Load,
+    /// Encoding a text takes at most 2.5 times as long as half of it.
+    Tokenize,
     /// Prefill is at least 1.2 times as fast as the peer's, decode 0.95 times. Needs --peer.
     Speed,
 }
@@ -108,6 +110,7 @@ impl Check {
             Check::Idle => (false, checks::idle(setup)),
             Check::Memory => (false, checks::memory(setup)),
             Check::Load => (true, checks::load(setup)),
+            Check::Tokenize => (true, checks::tokenize(setup)),
             Check::Speed => (setup.args.peer.is_some(), speed::check(setup)),
         };
         let broken = |error| vec![Verdict::broken(&self.name(), &error)];

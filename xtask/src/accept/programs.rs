@@ -56,6 +56,14 @@ pub(super) struct LoadCell {
     pub(super) step_ns: Vec<f64>,
 }
 
+/// What `cell tokenize` prints.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct TokenizeCell {
+    pub(super) ratio: f64,
+    pub(super) unit: String,
+    pub(super) length: usize,
+}
+
 /// What `cell idle` prints.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct IdleCell {

@@ -2,6 +2,7 @@
 //! left in a process would be in the result.
 
 mod proc;
+mod tokenize;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ enum What {
     Load,
     /// Processor time of a session that has finished its work.
     Idle,
+    /// Growth of the time to encode a text, with the vocabulary of the file.
+    Tokenize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -66,6 +69,7 @@ fn main() -> Result<()> {
     let result = match args.what {
         What::Load => measure_load(&args)?,
         What::Idle => measure_idle(&args)?,
+        What::Tokenize => tokenize::measure(&args.model)?,
     };
     use std::io::Write;
     writeln!(std::io::stdout(), "{result}").context("cannot write to standard output")
