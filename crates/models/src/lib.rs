@@ -15,3 +15,8 @@ pub mod tokenizer;
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};
 pub use model::{LoadProgress, LoadStats, Model, ModelOptions, TensorKernels};
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -4,6 +4,7 @@
 
 mod apt;
 mod baseline;
+mod example;
 mod features;
 mod rules;
 mod scan;
@@ -44,6 +45,8 @@ enum Step {
     Loom,
     /// The tests on every tier of this machine.
     Test,
+    /// The example of a conversation, with the demo model.
+    Example,
     /// The program on emulated x86-64 processors that lack tiers, and a look for their instructions in other code.
     Baseline,
     /// The tests on every tier of aarch64, emulated.
@@ -102,6 +105,7 @@ impl Step {
             Step::Features => features::check(),
             Step::Doc => proc::run(proc::cargo().args(DOC).env("RUSTDOCFLAGS", "-D warnings")),
             Step::Loom => return test::model_checks().map(Some),
+            Step::Example => example::check(),
             Step::Baseline => baseline::check(),
             Step::Test => return tests(Arch::host()?).map(Some),
             Step::Aarch64 => return tests(Arch::Aarch64).map(Some),
