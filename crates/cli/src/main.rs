@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use cera_core::settings::{LOG_VARIABLE, Settings};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// Runs quantized language models on CPUs.
@@ -24,6 +24,10 @@ struct Cli {
 enum Command {
     /// Measure prompt and generation speed.
     Bench(cmd::bench::Args),
+    /// Talk with a model.
+    Chat(cmd::chat::Args),
+    /// Print the completions of a shell.
+    Completions(cmd::completions::Args),
     /// Compute the logits of a token sequence.
     Logits(cmd::logits::Args),
     /// Show a model file: metadata, tensors, and the kernel that each tensor takes.
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let run = || match &cli.command {
         Command::Bench(args) => cmd::bench::run(args),
+        Command::Chat(args) => cmd::chat::run(args),
+        Command::Completions(args) => cmd::completions::run(args, Cli::command()),
         Command::Logits(args) => cmd::logits::run(args),
         Command::Inspect(args) => cmd::inspect::run(args),
         Command::Perplexity(args) => cmd::perplexity::run(args),

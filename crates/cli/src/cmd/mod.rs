@@ -1,12 +1,16 @@
 //! The commands, one module each.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
+pub(crate) mod completions;
 mod input;
 pub(crate) mod inspect;
 mod load;
 pub(crate) mod logits;
 pub(crate) mod perplexity;
 pub(crate) mod run;
+mod sampling;
+mod session;
 pub(crate) mod tiers;
 pub(crate) mod tokenize;
 

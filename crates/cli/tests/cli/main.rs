@@ -3,6 +3,7 @@
 
 mod architecture;
 mod bench;
+mod chat;
 mod files;
 mod formats;
 mod inspect;

@@ -12,7 +12,7 @@ fn help_and_version_are_no_failures() {
     for arg in ["--help", "--version", "help"] {
         assert!(!run(&[&arg]).success().is_empty(), "{arg}");
     }
-    for command in ["logits", "inspect", "perplexity", "run", "tiers", "tokenize"] {
+    for command in ["chat", "completions", "logits", "inspect", "perplexity", "run", "tiers", "tokenize"] {
         assert!(run(&[&command, &"--help"]).success().contains("Usage: cera"), "{command}");
     }
     assert_eq!(run(&[&"--version"]).success(), format!("cera {}\n", env!("CARGO_PKG_VERSION")));

@@ -1,22 +1,21 @@
 //! `cera run`: the answer to a prompt.
 
-mod sampling;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use cera_core::CancelToken;
-use cera_models::chat::{ChatTemplate, Message, TokenTexts};
+use cera_models::chat::Message;
 use cera_models::session::{
-    Conversation, Finish, GenerateError, GenerateOptions, Generation, Piece, Reply, Session, SessionOptions,
+    Conversation, Finish, GenerateError, GenerateOptions, Generation, Piece, Reply, Session,
 };
 use cera_models::tokenizer::{EncodeOptions, Tokenizer, TokenizerOptions};
 use serde::Serialize;
 
-use self::sampling::SamplingArgs;
+use super::input;
 use super::load::LoadArgs;
-use super::{KvArg, input};
+use super::sampling::SamplingArgs;
+use super::session::{ContextArgs, TemplateArgs, cancel_once, on_interrupt};
 use crate::output;
 
 /// Arguments of `cera run`.
@@ -39,23 +38,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system: Option<String>,
     /// Continue the prompt as plain text, without the chat template.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "chat_template")]
     raw: bool,
-    /// A Jinja chat template to use instead of the model's.
-    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
-    chat_template: Option<PathBuf>,
+    #[command(flatten)]
+    template: TemplateArgs,
     /// Tokens of the answer at most [default: until the model ends it or the context is full].
     #[arg(short, long, value_name = "N")]
     n_predict: Option<usize>,
     /// A text that ends the answer and is no part of it. May be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Tokens of prompt and answer at most [default: what the model was made for].
-    #[arg(short, long, value_name = "N")]
-    ctx: Option<usize>,
-    /// The element type of the KV cache.
-    #[arg(long, value_enum, default_value = "f16")]
-    kv: KvArg,
+    #[command(flatten)]
+    context: ContextArgs,
     /// Keep what is computed in this file, and take from it what the prompt has in common with the last one.
     #[arg(long, value_name = "FILE")]
     prompt_cache: Option<PathBuf>,
@@ -85,15 +79,10 @@ impl Engine {
     /// The engine of these arguments, with the prompt in it.
     fn new(args: &Args, prompt: &str) -> Result<Engine> {
         let model = Arc::new(args.load.load()?);
-        let options = SessionOptions { kv: args.kv.into(), context: args.ctx };
-        let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default())?;
         let meta = model.file().meta();
-        let template = match &args.chat_template {
-            _ if args.raw => None,
-            Some(path) => Some(ChatTemplate::new(&input::file_text(path)?, TokenTexts::from_gguf(meta)?)?),
-            None => ChatTemplate::from_gguf(meta)?,
-        };
-        let mut session = Session::new(model, options);
+        let tokenizer = Tokenizer::from_gguf(meta, &TokenizerOptions::default())?;
+        let template = if args.raw { None } else { args.template.template(meta)? };
+        let mut session = Session::new(model, args.context.options());
         if let Some(path) = args.prompt_cache.as_ref().filter(|path| path.exists()) {
             session.restore(path)?;
         }
@@ -177,7 +166,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut engine = Engine::new(args, &prompt)?;
     let cancel = CancelToken::new();
-    cancel_on_interrupt(cancel.clone())?;
+    let interrupt = cancel.clone();
+    on_interrupt(move || cancel_once(&interrupt))?;
     let options = GenerateOptions { sampling, max_tokens: args.n_predict, stops: args.stop.clone(), cancel };
     let mut answering = engine.answer(options)?;
     let (mut text, mut generated) = (String::new(), 0);
@@ -215,17 +205,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         context: session.context(),
         context_bytes: session.context_bytes(),
     })
-}
-
-/// Makes the first interrupt end the answer, and a second one the program.
-fn cancel_on_interrupt(cancel: CancelToken) -> Result<()> {
-    ctrlc::set_handler(move || {
-        if cancel.is_cancelled() {
-            std::process::exit(130);
-        }
-        cancel.cancel();
-    })
-    .context("cannot handle interrupts")
 }
 
 /// One line on standard error: what was computed, how fast, in what context.
