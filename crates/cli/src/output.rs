@@ -1,7 +1,7 @@
 //! Writing to standard output and standard error.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use cera_models::gguf::is_control;
@@ -20,12 +20,13 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes text of a model to standard output at once, as it is but for the control characters that steer terminals.
-/// `false` if the reader has gone away.
+/// Writes text of a model to standard output at once, as it is; on a terminal U+FFFD stands for the control characters
+/// that would steer it. `false` if the reader has gone away.
+#[must_use = "nobody reads any more if it is false"]
 pub(crate) fn stream(text: &str) -> Result<bool> {
     let steers = |c: char| is_control(c) && !matches!(c, '\n' | '\t' | '\r');
-    let text = text.replace(steers, "\u{fffd}");
     let mut out = std::io::stdout().lock();
+    let text = if out.is_terminal() { Cow::Owned(text.replace(steers, "\u{fffd}")) } else { text.into() };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).context("cannot write to standard output"),

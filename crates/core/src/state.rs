@@ -27,7 +27,8 @@ impl StateSpec {
     /// Bytes of state for `positions` positions, in whole pages.
     pub fn bytes(&self, kv: KvType, positions: usize) -> usize {
         let pages = positions.div_ceil(PAGE_KEYS);
-        self.layers.iter().map(|LayerState::Kv(shape)| pages * shape.page_len() * kv.bytes()).sum()
+        let page = |LayerState::Kv(shape): &LayerState| shape.page_len() * kv.bytes();
+        pages.saturating_mul(self.layers.iter().map(page).sum())
     }
 }
 

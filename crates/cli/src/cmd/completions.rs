@@ -17,6 +17,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "cera", &mut script);
-    output::stream(&String::from_utf8(script)?)?;
-    Ok(())
+    output::stream(&String::from_utf8(script)?).map(drop)
 }

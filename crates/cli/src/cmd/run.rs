@@ -1,5 +1,6 @@
 //! `cera run`: the answer to a prompt.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,13 +30,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     /// The prompt; without it and --file, standard input.
-    #[arg(short, long, value_name = "TEXT", conflicts_with = "file")]
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "file", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// A file with the prompt.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// What the model is told before the prompt.
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw", allow_hyphen_values = true)]
     system: Option<String>,
     /// Continue the prompt as plain text, without the chat template.
     #[arg(long, conflicts_with = "chat_template")]
@@ -44,9 +45,9 @@ pub(crate) struct Args {
     template: TemplateArgs,
     /// Tokens of the answer at most [default: until the model ends it or the context is full].
     #[arg(short, long, value_name = "N")]
-    n_predict: Option<usize>,
+    n_predict: Option<NonZero<usize>>,
     /// A text that ends the answer and is no part of it. May be given several times.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
     #[command(flatten)]
     context: ContextArgs,
@@ -82,7 +83,7 @@ impl Engine {
         let meta = model.file().meta();
         let tokenizer = Tokenizer::from_gguf(meta, &TokenizerOptions::default())?;
         let template = if args.raw { None } else { args.template.template(meta)? };
-        let mut session = Session::new(model, args.context.options());
+        let mut session = args.context.session(model.clone());
         if let Some(path) = args.prompt_cache.as_ref().filter(|path| path.exists()) {
             session.restore(path)?;
         }
@@ -119,6 +120,13 @@ impl Engine {
 }
 
 impl Answering<'_> {
+    fn session(&self) -> &Session {
+        match self {
+            Answering::Chat(reply) => reply.session(),
+            Answering::Raw(generation) => generation.session(),
+        }
+    }
+
     fn finish(&self) -> Option<Finish> {
         match self {
             Answering::Chat(reply) => reply.finish(),
@@ -160,7 +168,11 @@ struct Report<'a> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let sampling = args.sampling.params();
     sampling.check()?;
-    let prompt = input::text(args.prompt.as_deref(), args.file.as_deref())?;
+    let mut prompt = input::text(args.prompt.as_deref(), args.file.as_deref())?;
+    if args.prompt.is_none() {
+        // The end of the last line is the file's, not the prompt's.
+        prompt.truncate(prompt.strip_suffix('\n').map_or(prompt.len(), str::len));
+    }
     if prompt.is_empty() {
         bail!("the prompt is empty");
     }
@@ -168,8 +180,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let cancel = CancelToken::new();
     let interrupt = cancel.clone();
     on_interrupt(move || cancel_once(&interrupt))?;
-    let options = GenerateOptions { sampling, max_tokens: args.n_predict, stops: args.stop.clone(), cancel };
+    let options = GenerateOptions {
+        sampling,
+        max_tokens: args.n_predict.map(NonZero::get),
+        stops: args.stop.clone(),
+        cancel,
+    };
     let mut answering = engine.answer(options)?;
+    let prompt_tokens = answering.session().tokens().len();
     let (mut text, mut generated) = (String::new(), 0);
     for piece in &mut answering {
         let piece = piece?;
@@ -179,14 +197,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             break;
         }
     }
-    let finish = answering.finish().map_or("stop", Finish::label);
+    let finish = answering.finish().map_or("cancelled", Finish::label);
     drop(answering);
     if let Some(path) = &args.prompt_cache {
         engine.session().save(path)?;
     }
     if !args.json {
-        output::stream("\n")?;
-        return if args.quiet { Ok(()) } else { timing(engine.session(), generated, finish) };
+        // A reader that has gone away needs no end of the line.
+        let _read = output::stream("\n")?;
+        if !args.quiet {
+            output::notice(&timing(engine.session(), (prompt_tokens, generated), finish));
+        }
+        return Ok(());
     }
     let session = engine.session();
     let (model, stats) = (session.model(), session.stats());
@@ -196,7 +218,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         threads: model.program().runtime().width(),
         text: &text,
         finish,
-        prompt_tokens: stats.reused + stats.prompt,
+        prompt_tokens,
         reused_tokens: stats.reused,
         generated_tokens: generated,
         load_seconds: (model.load_stats().open + model.load_stats().pack).as_secs_f64(),
@@ -207,18 +229,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// One line on standard error: what was computed, how fast, in what context.
-fn timing(session: &Session, generated: usize, finish: &str) -> Result<()> {
+/// One line: what was computed, how fast, in what context.
+fn timing(session: &Session, (prompt, generated): (usize, usize), finish: &str) -> String {
     let stats = session.stats();
     let load = session.model().load_stats();
     let speed = |tokens: usize, time: std::time::Duration| match tokens {
         0 => String::new(),
         _ => format!(", {:.1} tokens/s", tokens as f64 / time.as_secs_f64()),
     };
-    output::notice(&format!(
-        "load {:.2} s; prompt {} tokens{}{}; answer {generated} tokens{} ({finish}); context {}, {:.1} MB when full",
+    format!(
+        "load {:.2} s; prompt {prompt} tokens{}{}; answer {generated} tokens{} ({finish}); context {}, {:.1} MB when full",
         (load.open + load.pack).as_secs_f64(),
-        stats.reused + stats.prompt,
         match stats.reused {
             0 => String::new(),
             reused => format!(" ({reused} reused)"),
@@ -227,6 +248,5 @@ fn timing(session: &Session, generated: usize, finish: &str) -> Result<()> {
         speed(stats.generated, stats.generated_time),
         session.context(),
         session.context_bytes() as f64 / 1e6,
-    ));
-    Ok(())
+    )
 }

@@ -7,7 +7,7 @@ use cera_models::sampling::SamplingParams;
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// 0 always takes the most probable token [default: 0.8].
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     temp: Option<f32>,
     /// Choose among this many most probable tokens; 0 is off [default: 40].
     #[arg(long, value_name = "N")]

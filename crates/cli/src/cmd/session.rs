@@ -1,30 +1,38 @@
 //! How a session is set up, as arguments.
 
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use cera_core::CancelToken;
+use cera_models::Model;
 use cera_models::chat::{ChatTemplate, TokenTexts};
 use cera_models::gguf::Meta;
-use cera_models::session::SessionOptions;
+use cera_models::session::{Session, SessionOptions};
 
 use super::{KvArg, input};
+use crate::output;
 
 /// The context of a session.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ContextArgs {
     /// Tokens of prompts and answers at most [default: what the model was made for].
     #[arg(short, long, value_name = "N")]
-    ctx: Option<usize>,
+    ctx: Option<NonZero<usize>>,
     /// The element type of the KV cache.
     #[arg(long, value_enum, default_value = "f16")]
     kv: KvArg,
 }
 
 impl ContextArgs {
-    /// The options.
-    pub(crate) fn options(&self) -> SessionOptions {
-        SessionOptions { kv: self.kv.into(), context: self.ctx }
+    /// An empty session. A context longer than the model's is pointed out.
+    pub(crate) fn session(&self, model: Arc<Model>) -> Session {
+        let (context, longest) = (self.ctx.map(NonZero::get), model.context_length());
+        if let Some(context) = context.filter(|&context| context > longest) {
+            output::notice(&format!("the model was made for {longest} tokens of context, not for {context}"));
+        }
+        Session::new(model, SessionOptions { kv: self.kv.into(), context })
     }
 }
 

@@ -49,8 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let options = TokenizerOptions { strict: args.strict, pre: args.pre.clone() };
     let tokenizer = Tokenizer::from_gguf(file.meta(), &options)?;
     if let Some(ids) = &args.decode {
-        output::stream(&tokenizer.decode(ids)?)?;
-        return Ok(());
+        return output::stream(&tokenizer.decode(ids)?).map(drop);
     }
     let text = input::text(args.text.as_deref(), args.file.as_deref())?;
     let options =

@@ -71,7 +71,8 @@ fn a_line_that_cannot_be_done_ends_nothing_and_leaves_nothing() {
     let bad = folder.write("bad.json", "[{\"role\": \"<|im_end|>\", \"content\": \"\"}]");
     let last = folder.path("last");
     let lines = format!(
-        "/regen\n/undo\n/what\n/save\nforbidden\n/load {}\n/load {}\nHello\n/save {}\n/quit\nnever said\n",
+        "/regen\n/undo\n/what\n/save\nforbidden\n/load {}\n/load {}\nHello\n/system forbidden\n/regen\n\
+         /save {}\n/quit\nnever said\n",
         folder.path("none").display(),
         bad.display(),
         last.display()
@@ -91,6 +92,12 @@ fn a_line_that_cannot_be_done_ends_nothing_and_leaves_nothing() {
     }
     let roles: Vec<String> = messages(&last).into_iter().map(|(role, _)| role).collect();
     assert_eq!(roles, ["system", "user", "assistant"]);
+    let cut = chat(&template, "One\\\nmore\\");
+    assert!(
+        cut.code == Some(0) && !cut.stdout.trim().is_empty(),
+        "the end of input ends a line: {}",
+        cut.stderr
+    );
     let refused = chat(&folder.write("broken.jinja", "{% for %}"), "Hello\n");
     assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
 }

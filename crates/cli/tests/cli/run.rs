@@ -49,6 +49,8 @@ fn json_says_the_same_and_a_stop_string_cuts_the_answer() {
     let cut = answer(&["--temp", "0", "--stop", &middle]);
     assert_eq!(cut["finish"], "stop");
     assert_eq!(cut["text"], text[..text.find(&middle).unwrap()], "cut before {middle:?}");
+    let dashes = answer(&["--temp", "0", "--system", "- a list", "--stop", "---"]);
+    assert_eq!(dashes["finish"], "length");
     let seeds =
         ["1", "1", "2"].map(|seed| answer(&["--temp", "2", "--top-k", "0", "--seed", seed])["text"].clone());
     assert!(seeds[0] == seeds[1] && seeds[0] != seeds[2], "{seeds:?}");
@@ -105,7 +107,7 @@ fn what_cannot_be_answered_is_one_line() {
         assert!(done.stderr.contains(message), "{} without {message}", done.stderr);
     };
     failure(&[&"-p", &""], "the prompt is empty");
-    failure(&[&"-p", &"x", &"--temp=-1"], "temperature is -1");
+    failure(&[&"-p", &"x", &"--temp", &"-1"], "temperature is -1");
     failure(&[&"-p", &"x", &"--top-p", &"nan"], "top_p is NaN");
     failure(&[&"-f", &folder.path("none")], "cannot read");
     failure(&[&"-p", &"x", &"--chat-template", &refusing], "only haiku");

@@ -80,7 +80,8 @@ impl Conversation {
         &self.tokenizer
     }
 
-    /// Answers the messages. The answer becomes a message itself, as far as it has come, when the reply is dropped.
+    /// Answers the messages. The answer becomes a message itself, as far as it has come, when the reply is dropped; one that
+    /// was cancelled or failed before it had a text does not.
     ///
     /// # Errors
     /// [`ConversationError::Chat`] if the template refuses the messages, [`ConversationError::Tokenizer`],
@@ -104,6 +105,11 @@ pub struct Reply<'c> {
 }
 
 impl Reply<'_> {
+    /// The session that the answer is computed in.
+    pub fn session(&self) -> &Session {
+        self.generation.session()
+    }
+
     /// Why the answer ended; `None` while it goes on, and if it failed.
     pub fn finish(&self) -> Option<Finish> {
         self.generation.finish()
@@ -124,7 +130,8 @@ impl Iterator for Reply<'_> {
 
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
-        if self.finish().is_some() || !self.text.is_empty() {
+        let answered = self.finish().is_some_and(|finish| finish != Finish::Cancelled);
+        if answered || !self.text.is_empty() {
             self.messages.push(Message::new("assistant", std::mem::take(&mut self.text)));
         }
     }

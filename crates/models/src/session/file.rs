@@ -161,7 +161,9 @@ impl Session {
             return Err(Fault::Mismatch { found: shown(head.kv_bits), expected: shown(own.kv_bits) });
         }
         let (count, computed) = (u64::from_le_bytes(head.tokens), u64::from_le_bytes(head.computed));
-        if computed > count || count > self.context() as u64 {
+        // The token that was chosen last is not computed: it may be the one after a full context.
+        let context = self.context() as u64;
+        if computed > count || computed > context || count > context.saturating_add(1) {
             return Err(Fault::Malformed(format!(
                 "{count} tokens, {computed} of them computed, do not fit a context of {}",
                 self.context()

@@ -91,6 +91,22 @@ fn a_saved_session_goes_on_with_the_same_bits() {
 }
 
 #[test]
+fn a_session_of_a_full_context_is_restored_with_the_token_that_no_longer_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session");
+    let mut a = session(Some(8));
+    a.append(&prompt(8));
+    logits(&mut a);
+    a.choose(3);
+    a.save(&path).unwrap();
+    let mut b = session(Some(8));
+    b.restore(&path).unwrap();
+    assert_eq!(b.tokens(), a.tokens());
+    assert_eq!(b.set_tokens(&prompt(8)), 7);
+    assert_eq!(logits(&mut b).len(), a.model().vocabulary());
+}
+
+#[test]
 fn session_files_that_do_not_fit_are_refused_and_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("session");

@@ -13,6 +13,8 @@
 //! a control token. Tokens that the metadata names as BOS or as an end of turn, or that have the name of an end of turn, are
 //! control tokens whatever type the file gives them.
 //!
+//! `tokenizer.ggml.add_eos_token` has no effect: a model goes on after the texts that are encoded here.
+//!
 //! Every function takes time that grows with the text as n log n at most.
 
 mod byte_level;

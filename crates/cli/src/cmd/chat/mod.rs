@@ -3,14 +3,16 @@
 mod line;
 
 use std::io::IsTerminal;
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cera_core::CancelToken;
 use cera_models::chat::Message;
 use cera_models::sampling::SamplingParams;
-use cera_models::session::{Conversation, ConversationError, Finish, GenerateOptions, Session};
+use cera_models::session::{Conversation, ConversationError, Finish, GenerateOptions};
 use cera_models::tokenizer::{Tokenizer, TokenizerOptions};
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
@@ -33,13 +35,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     /// What the model is told before the conversation.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
     #[command(flatten)]
     template: TemplateArgs,
     /// Tokens of an answer at most [default: until the model ends it or the context is full].
     #[arg(short, long, value_name = "N")]
-    n_predict: Option<usize>,
+    n_predict: Option<NonZero<usize>>,
     #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
@@ -53,6 +55,8 @@ struct Chat {
     max_tokens: Option<usize>,
     /// What stops the answer under way.
     cancel: Arc<Mutex<CancelToken>>,
+    /// Whether somebody reads the answers.
+    read: bool,
 }
 
 /// A message in a file of `/save`.
@@ -73,12 +77,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("{} has no chat template; give one with --chat-template", model.file().name());
     };
     let tokenizer = Tokenizer::from_gguf(meta, &TokenizerOptions::default())?;
-    let session = Session::new(model, args.context.options());
+    let session = args.context.session(model.clone());
     let mut chat = Chat {
         conversation: Conversation::with(session, tokenizer, template),
         sampling,
-        max_tokens: args.n_predict,
+        max_tokens: args.n_predict.map(NonZero::get),
         cancel: Arc::default(),
+        read: true,
     };
     chat.set_system(args.system.clone());
     let cancel = chat.cancel.clone();
@@ -94,7 +99,9 @@ impl Chat {
     fn talk(&mut self) -> Result<()> {
         let config = Config::builder().auto_add_history(true).build();
         let mut editor = DefaultEditor::with_config(config).context("cannot read lines")?;
-        while let Some(line) = read(&mut editor)? {
+        while self.read
+            && let Some(line) = read(&mut editor)?
+        {
             let done = match Line::parse(&line) {
                 Line::Empty => Ok(()),
                 Line::Quit => break,
@@ -128,11 +135,11 @@ impl Chat {
         Ok(())
     }
 
-    /// Answers the last message. A message that cannot be answered is taken back.
+    /// Answers the last message. A message that gets no answer, by an error or an interrupt, is taken back.
     fn answer(&mut self) -> Result<()> {
         let before = self.conversation.messages.len();
         let answered = self.stream();
-        if answered.is_err() && self.conversation.messages.len() == before {
+        if self.conversation.messages.len() == before {
             self.conversation.messages.pop();
         }
         answered
@@ -144,10 +151,12 @@ impl Chat {
         let (sampling, max_tokens) = (self.sampling.clone(), self.max_tokens);
         let options = GenerateOptions { sampling, max_tokens, cancel, ..GenerateOptions::default() };
         let mut reply = self.conversation.reply(options)?;
-        for piece in &mut reply {
-            output::stream(&piece.map_err(ConversationError::from)?.text)?;
+        while self.read
+            && let Some(piece) = reply.next()
+        {
+            self.read = output::stream(&piece.map_err(ConversationError::from)?.text)?;
         }
-        output::stream("\n")?;
+        self.read &= output::stream("\n")?;
         match reply.finish() {
             Some(Finish::ContextFull) => output::notice("[the context is full: /undo, or begin anew]"),
             Some(Finish::MaxTokens) => output::notice("[cut: -n says how long answers may be]"),
@@ -159,13 +168,15 @@ impl Chat {
 
     /// Answers the last message again, with other random numbers.
     fn regenerate(&mut self) -> Result<()> {
-        let messages = &mut self.conversation.messages;
-        if messages.last().is_none_or(|message| message.role != "assistant") {
-            bail!("there is no answer to give again");
-        }
-        messages.pop();
+        let answer = self.conversation.messages.pop_if(|message| message.role == "assistant");
+        let answer = answer.context("there is no answer to give again")?;
         self.sampling.seed = self.sampling.seed.wrapping_add(1);
-        self.answer()
+        let before = self.conversation.messages.len();
+        let answered = self.stream();
+        if self.conversation.messages.len() == before {
+            self.conversation.messages.push(answer);
+        }
+        answered
     }
 
     /// Takes back the last message of the user and what follows it.
@@ -211,14 +222,15 @@ impl Chat {
     fn stats(&self) -> String {
         let session = self.conversation.session();
         let stats = session.stats();
+        let speed = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE);
         format!(
-            "prompts {} tokens computed in {:.2} s, {} reused; answers {} tokens in {:.2} s; {} of {} tokens of the \
-             context, {:.1} MB when full",
+            "prompts {} tokens computed, {:.1} tokens/s, {} reused; answers {} tokens, {:.1} tokens/s; {} of {} tokens \
+             of the context, {:.1} MB when full",
             stats.prompt,
-            stats.prompt_time.as_secs_f64(),
+            speed(stats.prompt, stats.prompt_time),
             stats.reused,
             stats.generated,
-            stats.generated_time.as_secs_f64(),
+            speed(stats.generated, stats.generated_time),
             session.tokens().len(),
             session.context(),
             session.context_bytes() as f64 / 1e6,
@@ -241,7 +253,7 @@ fn read(editor: &mut DefaultEditor) -> Result<Option<String>> {
             },
             // The line is given up, not the chat.
             Err(ReadlineError::Interrupted) => whole.clear(),
-            Err(ReadlineError::Eof) => return Ok(None),
+            Err(ReadlineError::Eof) => return Ok((!whole.is_empty()).then_some(whole)),
             Err(error) => return Err(error).context("cannot read a line"),
         }
     }
