@@ -96,7 +96,7 @@ fn an_unknown_pre_tokenizer_is_a_warning_or_an_error() {
         GgufWriter::new().kv_str("tokenizer.ggml.model", "gpt2").kv_str("tokenizer.ggml.pre", "made-up");
     let file = file.kv_strs("tokenizer.ggml.tokens", ["a"]).kv_strs::<&str>("tokenizer.ggml.merges", []);
     let path = folder.write("made-up.gguf", file.finish());
-    let warned = run(&[&"tokenize", &"-m", &path, &"aa"]);
+    let warned = Run::of(cera().arg("tokenize").arg("-m").arg(&path).arg("aa").env("CERA_LOG", "warn"));
     assert!(warned.code == Some(0) && warned.stdout == "[0,0]\n", "{warned:?}");
     assert!(
         warned.stderr.contains("WARN") && warned.stderr.contains("found string \"made-up\""),
