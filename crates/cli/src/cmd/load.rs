@@ -1,11 +1,32 @@
 //! Loading the model of a command.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
+use cera_core::width::ThreadCount;
 use cera_core::{ProgramOptions, Runtime, Settings};
 use cera_models::{Model, ModelOptions};
 use indicatif::{ProgressBar, ProgressStyle};
+
+/// What a command runs on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ThreadArgs {
+    /// Threads [default: CERA_THREADS, else as `cera tiers` tells].
+    #[arg(short, long, value_name = "N")]
+    threads: Option<ThreadCount>,
+}
+
+impl ThreadArgs {
+    /// A runtime as the settings and this argument ask for.
+    pub(crate) fn runtime(&self) -> Result<Arc<Runtime>> {
+        let mut settings = Settings::from_env()?;
+        if let Some(threads) = self.threads {
+            settings.threads.set_argument(threads);
+        }
+        Ok(Runtime::from_settings(&settings)?)
+    }
+}
 
 /// Which model a command runs, and on what.
 #[derive(Debug, clap::Args)]
@@ -13,9 +34,8 @@ pub(crate) struct LoadArgs {
     /// The model, a GGUF file; of a split model, any of its files.
     #[arg(short, long, value_name = "FILE")]
     model: PathBuf,
-    /// Threads [default: CERA_THREADS, else as `cera tiers` tells].
-    #[arg(short, long, value_name = "N")]
-    threads: Option<cera_core::width::ThreadCount>,
+    #[command(flatten)]
+    threads: ThreadArgs,
     /// Do not pack the weights at load; the results do not depend on it.
     #[arg(long)]
     no_repack: bool,
@@ -29,11 +49,7 @@ impl LoadArgs {
 
     /// Loads the model. A bar on standard error shows progress, if that is a terminal.
     pub(crate) fn load_with(&self, program: ProgramOptions) -> Result<Model> {
-        let mut settings = Settings::from_env()?;
-        if let Some(threads) = self.threads {
-            settings.threads.set_argument(threads);
-        }
-        let runtime = Runtime::from_settings(&settings)?;
+        let runtime = self.threads.runtime()?;
         let options = ModelOptions { repack: !self.no_repack, program, ..ModelOptions::default() };
         let style = ProgressStyle::with_template("loading {bar:30} {bytes} of {total_bytes}")?;
         let bar = ProgressBar::new(0).with_style(style);

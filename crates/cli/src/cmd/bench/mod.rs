@@ -6,12 +6,12 @@ mod report;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use cera_core::{Runtime, Settings};
 use cera_models::{Model, ModelOptions};
 
 use self::measure::{Case, Sample};
 use self::report::{Format, Row};
 use super::KvArg;
+use super::load::ThreadArgs;
 use crate::output;
 
 /// Arguments of `cera bench`. Lists make a matrix.
@@ -32,9 +32,8 @@ pub(crate) struct Args {
     /// Samples of each test. All tests of a model are run once before any is repeated.
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Threads [default: CERA_THREADS, else as `cera tiers` tells].
-    #[arg(short, long, value_name = "N")]
-    threads: Option<cera_core::width::ThreadCount>,
+    #[command(flatten)]
+    threads: ThreadArgs,
     /// Element types of the KV cache.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "f16")]
     kv: Vec<KvArg>,
@@ -54,11 +53,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut settings = Settings::from_env()?;
-    if let Some(threads) = args.threads {
-        settings.threads.set_argument(threads);
-    }
-    let runtime = Runtime::from_settings(&settings)?;
+    let runtime = args.threads.runtime()?;
     let mut rows = Vec::new();
     for path in &args.model {
         let options = ModelOptions {
