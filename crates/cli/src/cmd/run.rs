@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use cera_core::CancelToken;
-use cera_models::chat::Message;
-use cera_models::session::{
-    Conversation, Finish, GenerateError, GenerateOptions, Generation, Piece, Reply, Session,
-};
+use cera_models::chat::{Message, RenderOptions};
+use cera_models::gguf::GgufSet;
+use cera_models::session::{Finish, GenerateOptions, Session, encode_chat};
 use cera_models::tokenizer::{EncodeOptions, Tokenizer, TokenizerOptions};
 use serde::Serialize;
 
@@ -64,88 +63,6 @@ pub(crate) struct Args {
     sampling: SamplingArgs,
 }
 
-/// What a prompt is answered with: a chat, or plain text.
-enum Engine {
-    Chat(Box<Conversation>),
-    Raw(Box<Session>, Box<Tokenizer>),
-}
-
-/// An answer under way.
-enum Answering<'e> {
-    Chat(Reply<'e>),
-    Raw(Generation<'e>),
-}
-
-impl Engine {
-    /// The engine of these arguments, with the prompt in it.
-    fn new(args: &Args, prompt: &str) -> Result<Engine> {
-        let model = Arc::new(args.load.load()?);
-        let meta = model.file().meta();
-        let tokenizer = Tokenizer::from_gguf(meta, &TokenizerOptions::default())?;
-        let template = if args.raw { None } else { args.template.template(meta)? };
-        let mut session = args.context.session(model.clone());
-        if let Some(path) = args.prompt_cache.as_ref().filter(|path| path.exists()) {
-            session.restore(path)?;
-        }
-        if let Some(template) = template {
-            let mut chat = Conversation::with(session, tokenizer, template);
-            chat.messages.extend(args.system.iter().map(|text| Message::new("system", text)));
-            chat.say(prompt);
-            return Ok(Engine::Chat(Box::new(chat)));
-        }
-        if !args.raw {
-            let file = session.model().file().name();
-            if args.system.is_some() {
-                bail!("{file} has no chat template that would take --system; give one with --chat-template");
-            }
-            output::notice(&format!("{file} has no chat template: the prompt is continued as plain text"));
-        }
-        session.set_tokens(&tokenizer.encode(prompt, EncodeOptions::default())?);
-        Ok(Engine::Raw(Box::new(session), Box::new(tokenizer)))
-    }
-
-    fn answer(&mut self, options: GenerateOptions) -> Result<Answering<'_>> {
-        match self {
-            Engine::Chat(chat) => Ok(Answering::Chat(chat.reply(options)?)),
-            Engine::Raw(session, tokenizer) => Ok(Answering::Raw(session.generate(tokenizer, options)?)),
-        }
-    }
-
-    fn session(&self) -> &Session {
-        match self {
-            Engine::Chat(chat) => chat.session(),
-            Engine::Raw(session, _) => session,
-        }
-    }
-}
-
-impl Answering<'_> {
-    fn session(&self) -> &Session {
-        match self {
-            Answering::Chat(reply) => reply.session(),
-            Answering::Raw(generation) => generation.session(),
-        }
-    }
-
-    fn finish(&self) -> Option<Finish> {
-        match self {
-            Answering::Chat(reply) => reply.finish(),
-            Answering::Raw(generation) => generation.finish(),
-        }
-    }
-}
-
-impl Iterator for Answering<'_> {
-    type Item = Result<Piece, GenerateError>;
-
-    fn next(&mut self) -> Option<Result<Piece, GenerateError>> {
-        match self {
-            Answering::Chat(reply) => reply.next(),
-            Answering::Raw(generation) => generation.next(),
-        }
-    }
-}
-
 /// The result as JSON.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
@@ -176,7 +93,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if prompt.is_empty() {
         bail!("the prompt is empty");
     }
-    let mut engine = Engine::new(args, &prompt)?;
+    let model = Arc::new(args.load.load()?);
+    let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default())?;
+    let mut session = args.context.session(model.clone());
+    if let Some(path) = args.prompt_cache.as_ref().filter(|path| path.exists()) {
+        session.restore(path)?;
+    }
+    let tokens = prompt_tokens(args, &prompt, model.file(), &tokenizer)?;
+    session.set_tokens(&tokens);
     let cancel = CancelToken::new();
     let interrupt = cancel.clone();
     on_interrupt(move || cancel_once(&interrupt))?;
@@ -186,10 +110,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         stops: args.stop.clone(),
         cancel,
     };
-    let mut answering = engine.answer(options)?;
-    let prompt_tokens = answering.session().tokens().len();
+    let mut generation = session.generate(&tokenizer, options)?;
     let (mut text, mut generated) = (String::new(), 0);
-    for piece in &mut answering {
+    for piece in &mut generation {
         let piece = piece?;
         generated += usize::from(piece.choice.is_some());
         text.push_str(&piece.text);
@@ -197,28 +120,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             break;
         }
     }
-    let finish = answering.finish().map_or("cancelled", Finish::label);
-    drop(answering);
+    let finish = generation.finish().map_or("cancelled", Finish::label);
     if let Some(path) = &args.prompt_cache {
-        engine.session().save(path)?;
+        session.save(path)?;
     }
     if !args.json {
         // A reader that has gone away needs no end of the line.
         let _read = output::stream("\n")?;
         if !args.quiet {
-            output::notice(&timing(engine.session(), (prompt_tokens, generated), finish));
+            output::notice(&timing(&session, (tokens.len(), generated), finish));
         }
         return Ok(());
     }
-    let session = engine.session();
-    let (model, stats) = (session.model(), session.stats());
+    let stats = session.stats();
     output::print_json(&Report {
         model: model.file().name(),
         tier: model.program().runtime().table().tier().label(),
         threads: model.program().runtime().width(),
         text: &text,
         finish,
-        prompt_tokens,
+        prompt_tokens: tokens.len(),
         reused_tokens: stats.reused,
         generated_tokens: generated,
         load_seconds: (model.load_stats().open + model.load_stats().pack).as_secs_f64(),
@@ -227,6 +148,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         context: session.context(),
         context_bytes: session.context_bytes(),
     })
+}
+
+/// The tokens of the prompt: by the chat template, or of the text alone.
+fn prompt_tokens(args: &Args, prompt: &str, file: &GgufSet, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+    let template = if args.raw { None } else { args.template.template(file.meta())? };
+    if let Some(template) = template {
+        let mut messages: Vec<Message> =
+            args.system.iter().map(|text| Message::new("system", text)).collect();
+        messages.push(Message::new("user", prompt));
+        let render = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+        return Ok(encode_chat(&template, &messages, &render, tokenizer)?);
+    }
+    if !args.raw {
+        let file = file.name();
+        if args.system.is_some() {
+            bail!("{file} has no chat template that would take --system; give one with --chat-template");
+        }
+        output::notice(&format!("{file} has no chat template: the prompt is continued as plain text"));
+    }
+    Ok(tokenizer.encode(prompt, EncodeOptions::default())?)
 }
 
 /// One line: what was computed, how fast, in what context.

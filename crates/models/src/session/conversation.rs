@@ -28,6 +28,21 @@ pub enum ConversationError {
     Generate(#[from] GenerateError),
 }
 
+/// The tokens of messages. Control tokens are those that the template wrote; text of a message never becomes one.
+///
+/// # Errors
+/// [`ConversationError::Chat`] if the template refuses the messages, [`ConversationError::Tokenizer`].
+pub fn encode_chat(
+    template: &ChatTemplate,
+    messages: &[Message],
+    render: &RenderOptions,
+    tokenizer: &Tokenizer,
+) -> Result<Vec<u32>, ConversationError> {
+    let (text, guard) = template.render_guarded(messages, render, tokenizer)?;
+    let options = EncodeOptions { bos: true, parse_special: true, guard: Some(guard) };
+    Ok(tokenizer.encode(&text, options)?)
+}
+
 /// Messages between a user and a model, and the session that they are computed in.
 ///
 /// Every answer renders all messages; what the session has computed of a common beginning is kept.
@@ -88,9 +103,8 @@ impl Conversation {
     /// [`ConversationError::Generate`] if the options are wrong.
     pub fn reply(&mut self, options: GenerateOptions) -> Result<Reply<'_>, ConversationError> {
         let render = RenderOptions { add_generation_prompt: true, ..self.render.clone() };
-        let (text, guard) = self.template.render_guarded(&self.messages, &render, &self.tokenizer)?;
-        let encode = EncodeOptions { bos: true, parse_special: true, guard: Some(guard) };
-        self.session.set_tokens(&self.tokenizer.encode(&text, encode)?);
+        let tokens = encode_chat(&self.template, &self.messages, &render, &self.tokenizer)?;
+        self.session.set_tokens(&tokens);
         let generation = self.session.generate(&self.tokenizer, options)?;
         Ok(Reply { generation, messages: &mut self.messages, text: String::new() })
     }
@@ -105,11 +119,6 @@ pub struct Reply<'c> {
 }
 
 impl Reply<'_> {
-    /// The session that the answer is computed in.
-    pub fn session(&self) -> &Session {
-        self.generation.session()
-    }
-
     /// Why the answer ended; `None` while it goes on, and if it failed.
     pub fn finish(&self) -> Option<Finish> {
         self.generation.finish()

@@ -34,54 +34,47 @@ struct Head {
     computed: [u8; 8],
 }
 
-/// Why a session cannot be saved or restored.
+/// Why a session cannot be saved to a file or restored from it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {fault}", path.display())]
+pub struct SessionFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub fault: SessionFault,
+}
+
+/// What is wrong with a session file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SessionFileError {
-    /// The file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The file is not a session file, or is damaged.
-    #[error("{}: {what}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
-    /// The session belongs to another model, or to another type of keys and values.
-    #[error("{}: the session was saved with {found}; this one has {expected}", path.display())]
+pub enum SessionFault {
+    /// It cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is not a session file, or is damaged.
+    #[error("{0}")]
+    Malformed(String),
+    /// It belongs to another model, or to another type of keys and values.
+    #[error("the session was saved with {found}; this one has {expected}")]
     Mismatch {
-        /// The file.
-        path: PathBuf,
         /// What the file says.
         found: String,
         /// What fits.
         expected: String,
     },
     /// The state cannot be taken.
-    #[error("{}: {source}", path.display())]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: cera_core::Error,
-    },
+    #[error(transparent)]
+    State(#[from] cera_core::Error),
 }
 
 impl Session {
     /// Saves the tokens and what is computed of them. The file appears whole or not at all.
     ///
     /// # Errors
-    /// [`SessionFileError::Io`].
+    /// [`SessionFault::Io`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SessionFileError> {
         let path = path.as_ref();
-        self.write(path).map_err(|source| SessionFileError::Io { path: path.to_owned(), source })
+        self.write(path).map_err(|error| SessionFileError { path: path.to_owned(), fault: error.into() })
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
@@ -105,19 +98,13 @@ impl Session {
     /// [`SessionFileError`]; the session is as it was then.
     pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<(), SessionFileError> {
         let path = path.as_ref();
-        let (state, tokens) = self.read(path).map_err(|fault| match fault {
-            Fault::Io(source) => SessionFileError::Io { path: path.to_owned(), source },
-            Fault::Malformed(what) => SessionFileError::Malformed { path: path.to_owned(), what },
-            Fault::Mismatch { found, expected } => {
-                SessionFileError::Mismatch { path: path.to_owned(), found, expected }
-            }
-            Fault::State(source) => SessionFileError::State { path: path.to_owned(), source },
-        })?;
-        (self.state, self.tokens, self.chosen) = (state, tokens, false);
+        let read = self.read(path).map_err(|fault| SessionFileError { path: path.to_owned(), fault });
+        (self.state, self.tokens) = read?;
+        self.chosen = false;
         Ok(())
     }
 
-    fn read(&self, path: &Path) -> Result<(SeqState, Vec<u32>), Fault> {
+    fn read(&self, path: &Path) -> Result<(SeqState, Vec<u32>), SessionFault> {
         let mut input = Hashing::new(BufReader::new(File::open(path)?));
         let mut head = Head::zeroed();
         input.read_exact(bytemuck::bytes_of_mut(&mut head)).map_err(cut)?;
@@ -127,44 +114,46 @@ impl Session {
         let tokens: Vec<u32> = tokens.into_iter().map(u32::from_le_bytes).collect();
         let vocabulary = self.model.vocabulary();
         if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
-            return Err(Fault::Malformed(format!(
+            return Err(SessionFault::Malformed(format!(
                 "token {token} is outside of the vocabulary of {vocabulary}"
             )));
         }
         let mut state = self.state.fork();
-        state.read_from(computed, &mut input).map_err(Fault::State)?;
+        state.read_from(computed, &mut input)?;
         let (input, sum) = input.finish();
         let mut rest = Vec::new();
         input.take(sum.len() as u64 + 1).read_to_end(&mut rest)?;
         match rest == sum {
             true => Ok((state, tokens)),
-            false => Err(Fault::Malformed("the file is damaged: its checksum does not fit".to_owned())),
+            false => {
+                Err(SessionFault::Malformed("the file is damaged: its checksum does not fit".to_owned()))
+            }
         }
     }
 
     /// The numbers of tokens and of computed ones that `head` states, if this session can take them.
-    fn check(&self, head: &Head) -> Result<(usize, usize), Fault> {
+    fn check(&self, head: &Head) -> Result<(usize, usize), SessionFault> {
         let own = self.head();
         if head.magic != own.magic {
-            return Err(Fault::Malformed("this is not a session file".to_owned()));
+            return Err(SessionFault::Malformed("this is not a session file".to_owned()));
         }
         if head.version != own.version {
             let found = u32::from_le_bytes(head.version);
-            return Err(Fault::Malformed(format!("a session file of version {found}, not {VERSION}")));
+            return Err(SessionFault::Malformed(format!("a session file of version {found}, not {VERSION}")));
         }
         if head.model != own.model {
             let (found, expected) = ("another model".to_owned(), "another fingerprint".to_owned());
-            return Err(Fault::Mismatch { found, expected });
+            return Err(SessionFault::Mismatch { found, expected });
         }
         if head.kv_bits != own.kv_bits {
             let shown = |bits| format!("keys and values of {} bits", u32::from_le_bytes(bits));
-            return Err(Fault::Mismatch { found: shown(head.kv_bits), expected: shown(own.kv_bits) });
+            return Err(SessionFault::Mismatch { found: shown(head.kv_bits), expected: shown(own.kv_bits) });
         }
         let (count, computed) = (u64::from_le_bytes(head.tokens), u64::from_le_bytes(head.computed));
         // The token that was chosen last is not computed: it may be the one after a full context.
         let context = self.context() as u64;
         if computed > count || computed > context || count > context.saturating_add(1) {
-            return Err(Fault::Malformed(format!(
+            return Err(SessionFault::Malformed(format!(
                 "{count} tokens, {computed} of them computed, do not fit a context of {}",
                 self.context()
             )));
@@ -184,25 +173,11 @@ impl Session {
     }
 }
 
-/// What is wrong with a session file.
-enum Fault {
-    Io(io::Error),
-    Malformed(String),
-    Mismatch { found: String, expected: String },
-    State(cera_core::Error),
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Fault {
-        Fault::Io(error)
-    }
-}
-
 /// The fault that a read of a fixed number of bytes has.
-fn cut(error: io::Error) -> Fault {
+fn cut(error: io::Error) -> SessionFault {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Malformed("the file ends early".to_owned()),
-        _ => Fault::Io(error),
+        io::ErrorKind::UnexpectedEof => SessionFault::Malformed("the file ends early".to_owned()),
+        _ => SessionFault::Io(error),
     }
 }
 

@@ -13,8 +13,8 @@ use cera_quant::kv::KvType;
 
 use crate::{Model, ModelError};
 
-pub use conversation::{Conversation, ConversationError, Reply};
-pub use file::SessionFileError;
+pub use conversation::{Conversation, ConversationError, Reply, encode_chat};
+pub use file::{SessionFault, SessionFileError};
 pub use generate::{Finish, GenerateError, GenerateOptions, Generation, Piece};
 pub use stop::{Passed, StopStrings};
 
