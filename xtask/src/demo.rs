@@ -6,11 +6,11 @@ use anyhow::{Result, bail};
 
 use crate::{model, proc};
 
-/// What the model is asked. Greedy sampling, so that the answer is the same everywhere.
-const QUESTION: &str = "Tell me the capital of France.";
+/// What the demo model is asked. The same sampling and seed give the same answer on every machine.
+pub(crate) const QUESTION: &str = "Tell me the capital of France.";
 
 /// What the answer must contain.
-const ANSWER: &str = "Paris";
+pub(crate) const ANSWER: &str = "Paris";
 
 /// Arguments of `xtask demo`.
 #[derive(clap::Args)]

@@ -86,30 +86,21 @@ struct Compared {
 
 impl Compared {
     fn of(series: &Series) -> [Compared; 2] {
-        let medians = |of: fn(&Speeds) -> &Vec<f64>| {
-            let median = |speeds| median(of(speeds).iter().copied());
-            (median(&series.cera), series.peer.each_ref().map(median))
-        };
         let mid = |values: &[f64]| median(values.iter().copied());
-        let (own, peer) = medians(|speeds| &speeds.prefill);
-        let prefill = Compared {
-            kind: "prefill",
-            own,
-            peer,
-            share: mid(&series.peak_share),
-            machine: format!("{:.0} GMAC/s", mid(&series.integer_peak) / 1e9),
-            limit: PREFILL_LIMIT,
+        let compared = |kind, of: fn(&Speeds) -> &Vec<f64>, share: &[f64], machine, limit| Compared {
+            kind,
+            own: mid(of(&series.cera)),
+            peer: series.peer.each_ref().map(|speeds| mid(of(speeds))),
+            share: mid(share),
+            machine,
+            limit,
         };
-        let (own, peer) = medians(|speeds| &speeds.decode);
-        let decode = Compared {
-            kind: "decode",
-            own,
-            peer,
-            share: mid(&series.bandwidth_share),
-            machine: format!("{:.1} GB/s", mid(&series.read_bandwidth) / 1e9),
-            limit: DECODE_LIMIT,
-        };
-        [prefill, decode]
+        let peak = format!("{:.0} GMAC/s", mid(&series.integer_peak) / 1e9);
+        let bandwidth = format!("{:.1} GB/s", mid(&series.read_bandwidth) / 1e9);
+        [
+            compared("prefill", |speeds| &speeds.prefill, &series.peak_share, peak, PREFILL_LIMIT),
+            compared("decode", |speeds| &speeds.decode, &series.bandwidth_share, bandwidth, DECODE_LIMIT),
+        ]
     }
 
     /// The speed in units of the peer's better setting; not a number if either is missing.

@@ -5,13 +5,8 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
+use crate::demo::{ANSWER, QUESTION};
 use crate::{model, proc};
-
-/// What the model is asked. The same seed gives the same answer on every machine.
-const QUESTION: &str = "Tell me the capital of France.\n";
-
-/// What the answer must contain.
-const ANSWER: &str = "Paris";
 
 /// Runs the example and reads its answer.
 pub(super) fn check() -> Result<()> {
@@ -20,7 +15,7 @@ pub(super) fn check() -> Result<()> {
     command.args(["run", "--quiet", "-p", "cera-models", "--example", "chat", "--"]).arg(file);
     let line = proc::describe(&command);
     let mut example = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context(line.clone())?;
-    example.stdin.take().context("no standard input")?.write_all(QUESTION.as_bytes())?;
+    writeln!(example.stdin.take().context("no standard input")?, "{QUESTION}")?;
     let output = example.wait_with_output()?;
     let answer = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() || !answer.contains(ANSWER) {
