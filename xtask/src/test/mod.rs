@@ -32,8 +32,9 @@ const HITS_VAR: &str = "CERA_HITS_DIR";
 const EMULATED_VAR: &str = "CERA_TEST_EMULATED";
 /// The variable that tells tests how to start a program of ours: words to put before it.
 const RUNNER_VAR: &str = "CERA_TEST_RUNNER";
-/// The variable that tells tests where the SmolLM2 file is.
-const SMOLLM2_VAR: &str = "CERA_TEST_SMOLLM2";
+/// The variables that tell tests where the demo models are.
+const MODEL_VARS: [(&str, &model::Recipe); 2] =
+    [("CERA_TEST_SMOLLM2", &model::SMOLLM2), ("CERA_TEST_GEMMA3", &model::GEMMA3)];
 
 /// Arguments of `xtask test`.
 #[derive(clap::Args)]
@@ -47,7 +48,7 @@ pub(crate) struct Args {
     /// Only the tests of these packages [default: the workspace].
     #[arg(short, long = "package")]
     packages: Vec<String>,
-    /// Also run the slow tests, those marked `#[ignore]`.
+    /// Also run the slow tests, those marked `#[ignore]`; fetches the models that they need.
     #[arg(long)]
     full: bool,
     /// Filters and options for the test binaries, as after `cargo test --`.
@@ -97,6 +98,10 @@ impl Report {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let platform = Platform::new(args.arch.map_or_else(Arch::host, Ok)?)?;
+    if args.full {
+        let dir = model::cache_dir()?;
+        MODEL_VARS.iter().try_for_each(|(_, recipe)| model::fetch(recipe, &dir).map(drop))?;
+    }
     let plan = Plan {
         tiers: args.tiers.clone(),
         packages: args.packages.clone(),
@@ -219,11 +224,14 @@ fn libtest_args(plan: &Plan) -> Vec<String> {
     args
 }
 
-/// What every test binary is told: where the demo model is, if it was fetched.
+/// What every test binary is told: where the demo models are that were fetched.
 pub(crate) fn common_env() -> Vec<(&'static str, PathBuf)> {
-    let given = std::env::var_os(SMOLLM2_VAR).map(PathBuf::from);
-    let cached = || model::cached(&model::SMOLLM2, &model::cache_dir().ok()?);
-    given.or_else(cached).map(|path| (SMOLLM2_VAR, absolute(&path))).into_iter().collect()
+    let path = |(variable, recipe)| {
+        let given = std::env::var_os(variable).map(PathBuf::from);
+        let cached = || model::cached(recipe, &model::cache_dir().ok()?);
+        Some((variable, absolute(&given.or_else(cached)?)))
+    };
+    MODEL_VARS.into_iter().filter_map(path).collect()
 }
 
 fn absolute(path: &Path) -> PathBuf {

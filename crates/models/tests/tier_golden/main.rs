@@ -9,9 +9,8 @@ mod cells;
 mod common;
 mod kernels;
 mod requantize;
-#[path = "../support/roundtrip.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod roundtrip;
+#[path = "../support/rewrite.rs"]
+mod rewrite;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use cera_quant::Format;
 use cera_quant::blocks::{dequantize_row, quantize_row};
 use cera_testkit::gguf::TensorEntry;
 
-use crate::{roundtrip, sha256};
+use crate::{rewrite, sha256};
 
 /// `general.file_type` of a file of mostly this format.
 fn file_type(format: Format) -> u32 {
@@ -38,8 +38,8 @@ pub(crate) fn provide(source: &Path, format: Format, golden: Option<&str>) -> Pa
 
 /// The file with its `Q4_1` tensors dequantized exactly and quantized to `format`; all else stays.
 fn requantize(file: &GgufFile, format: Format) -> Vec<u8> {
-    let mut writer = roundtrip::writer_of_keys_but(file, "general.file_type")
-        .kv_u32("general.file_type", file_type(format));
+    let mut writer =
+        rewrite::writer_of_keys_but(file, "general.file_type").kv_u32("general.file_type", file_type(format));
     for info in file.tensors() {
         let data = &*file.tensor_data(info).unwrap();
         let (id, data) = if info.ty().id() == Format::Q4_1.gguf_id() {

@@ -80,12 +80,11 @@ fn smollm2_gives_the_ids_of_llama_cpp() {
     check("corpus", &tokenizer, PLAIN, cases.iter().map(|case| (&*case.text, &*case.smollm2)));
 }
 
-/// As for SmolLM2. The vocabulary may not be copied: `CERA_TEST_GEMMA3` has the path of a Gemma 3 GGUF file, without which
-/// nothing is tested.
+/// As for SmolLM2. The vocabulary may not be copied: `CERA_TEST_GEMMA3` has the path of a Gemma 3 GGUF file.
 #[test]
-#[ignore = "needs a Gemma 3 model: CERA_TEST_GEMMA3=FILE"]
+#[ignore = "needs a model of 250 MB: cargo xtask test --full"]
 fn gemma3_gives_the_ids_of_llama_cpp() {
-    let Some(path) = std::env::var_os("CERA_TEST_GEMMA3") else { return };
+    let path = std::env::var_os("CERA_TEST_GEMMA3").expect("cargo xtask model gemma3 fetches the model");
     let file = GgufFile::open(path, LoadMode::Map).unwrap();
     let tokenizer = Tokenizer::from_gguf(file.meta(), &TokenizerOptions::default()).unwrap();
     let cases: Vec<CorpusCase> = json("tokenizers/corpus.json");
