@@ -109,9 +109,13 @@ impl Session {
         let mut head = Head::zeroed();
         input.read_exact(bytemuck::bytes_of_mut(&mut head)).map_err(cut)?;
         let (count, computed) = self.check(&head)?;
-        let mut tokens = vec![[0; 4]; count];
-        input.read_exact(tokens.as_flattened_mut()).map_err(cut)?;
-        let tokens: Vec<u32> = tokens.into_iter().map(u32::from_le_bytes).collect();
+        let mut tokens = Vec::new();
+        for _ in 0..count {
+            // No more memory than the file has bytes, whatever it claims.
+            let mut token = [0; 4];
+            input.read_exact(&mut token).map_err(cut)?;
+            tokens.push(u32::from_le_bytes(token));
+        }
         let vocabulary = self.model.vocabulary();
         if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
             return Err(SessionFault::Malformed(format!(

@@ -138,6 +138,11 @@ fn session_files_that_do_not_fit_are_refused_and_change_nothing() {
     refused(&changed(67), "vocabulary");
     refused(&changed(64 + 4 * 70 + 1000), "checksum");
     refused(&[&file[..], b"x"].concat(), "checksum");
+    let mut unbounded = session(Some(usize::MAX));
+    let mut claims = file.clone();
+    claims[48..56].copy_from_slice(&(u64::MAX >> 4).to_le_bytes());
+    std::fs::write(&path, claims).unwrap();
+    assert!(unbounded.restore(&path).unwrap_err().to_string().contains("ends early"));
     let missing = b.restore(folder.path().join("none")).unwrap_err();
     assert!(matches!(missing.fault, SessionFault::Io(_)), "{missing}");
     let mut small = session(Some(69));
