@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use cera_models::gguf::{Element, GgufError, GgufFile, GgufSet, LoadMode, TensorType, Value};
 use cera_testkit::gguf::{GgufWriter, TensorEntry, sample};
 
-#[path = "support/rewrite.rs"]
-mod rewrite;
 #[path = "support/roundtrip.rs"]
 mod roundtrip;
 

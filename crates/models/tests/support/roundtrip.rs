@@ -3,7 +3,9 @@
 use cera_models::gguf::GgufFile;
 use cera_testkit::gguf::{GgufWriter, TensorEntry};
 
-use crate::rewrite::writer_of_keys_but;
+use self::rewrite::writer_of_keys_but;
+
+mod rewrite;
 
 /// The file written anew: metadata and tensors in order, tensors one after the other.
 pub(crate) fn rewrite(file: &GgufFile) -> Vec<u8> {
