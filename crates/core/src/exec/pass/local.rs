@@ -1,0 +1,127 @@
+//! Local ops: each on the rows of one column tile.
+
+use std::ops::Range;
+
+use cera_quant::kv::{AppendArgs, KvType};
+use cera_quant::ops::{AddArgs, GatedArgs, RmsNormArgs, RopeArgs};
+
+use super::{Pass, SCRATCH, expect};
+use crate::graph::{StateId, ValueId};
+use crate::plan::{ActsId, Local};
+use crate::table::{Kernels, KvKernels};
+use crate::weights::Matrix;
+
+impl<'a> Pass<'a> {
+    /// `out`, holding a copy of `x` unless it has taken over the memory of `x`.
+    ///
+    /// # Safety
+    /// Nobody else uses these rows of `out`, nobody writes these rows of `x`.
+    unsafe fn replace(&self, x: ValueId, out: ValueId, rows: Range<usize>) -> &'a mut [f32] {
+        if self.plan().values[x.0] == self.plan().values[out.0] {
+            // SAFETY: the caller's promise; `x` and `out` are the same memory and only `out` is borrowed.
+            return unsafe { self.write(out, rows) };
+        }
+        // SAFETY: the caller's promise; the two do not overlap (lifetimes).
+        unsafe {
+            let acc = self.write(out, rows.clone());
+            acc.copy_from_slice(self.read(x, rows));
+            acc
+        }
+    }
+
+    /// Runs a local op on the tokens of one column tile.
+    pub(super) fn local(&self, op: &Local, rows: Range<usize>, kernels: &Kernels<'_>) {
+        let graph = self.graph();
+        // SAFETY of every block below: a tile's rows belong to one chunk (chunks); operands and results of the op do not
+        // overlap except where `replace` says so (lifetimes); operands were written by this worker in this phase or in an
+        // earlier one (barriers).
+        match *op {
+            Local::Embed { table, out } => {
+                // SAFETY: see above.
+                let out = unsafe { self.write(out, rows.clone()) };
+                self.embed(&self.program.weights[table.0], rows, out);
+            }
+            Local::RmsNorm { x, weight, eps, out } => {
+                // SAFETY: see above.
+                let (x, out) = unsafe { (self.read(x, rows.clone()), self.write(out, rows)) };
+                kernels.rms_norm(&mut RmsNormArgs { x, weight: &graph.vectors[weight.0], eps, out });
+            }
+            Local::Quantize { acts } => self.quantize(acts, rows, kernels),
+            Local::Rope { x, rope, out } => {
+                // SAFETY: see above.
+                let out = unsafe { self.replace(x, out, rows.clone()) };
+                let info = &graph.ropes[rope.0];
+                let width = out.len() / rows.len();
+                for (token, x) in rows.zip(out.chunks_exact_mut(width)) {
+                    let (cos, sin) = self.batch.angles(rope.0, token);
+                    kernels.rope(&mut RopeArgs { x, head_dim: info.head_dim, pairs: info.pairs, cos, sin });
+                }
+            }
+            Local::Append { k, v, state } => {
+                for token in rows {
+                    match self.batch.kv_type(token) {
+                        KvType::F32 => self.append::<f32>(token, (k, v), state, kernels),
+                        KvType::F16 => self.append::<u16>(token, (k, v), state, kernels),
+                    }
+                }
+            }
+            Local::Gated { gate, up, activation, out } => {
+                // SAFETY: see above.
+                let (up, gate) = unsafe { (self.read(up, rows.clone()), self.replace(gate, out, rows)) };
+                kernels.gated(&mut GatedArgs { activation, gate, up });
+            }
+            Local::Add { a, b, out } => {
+                let (into, x) =
+                    if self.plan().values[b.0] == self.plan().values[out.0] { (b, a) } else { (a, b) };
+                // SAFETY: see above.
+                let (x, acc) = unsafe { (self.read(x, rows.clone()), self.replace(into, out, rows)) };
+                kernels.add(&mut AddArgs { acc, x });
+            }
+            Local::Select { x, out } => {
+                for row in rows {
+                    let from = self.batch.outputs[row];
+                    // SAFETY: see above; a selection begins its own phase, so `x` is from an earlier one.
+                    let (x, out) = unsafe { (self.read(x, from..from + 1), self.write(out, row..row + 1)) };
+                    out.copy_from_slice(x);
+                }
+            }
+        }
+    }
+
+    fn embed(&self, table: &Matrix, rows: Range<usize>, out: &mut [f32]) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.resize(scratch.len().max(table.row_bytes()), 0);
+            for (token, out) in rows.zip(out.chunks_exact_mut(table.k())) {
+                expect(table.dequantize_row(self.batch.ids[token] as usize, scratch, out));
+            }
+        });
+    }
+
+    fn quantize(&self, acts: ActsId, rows: Range<usize>, kernels: &Kernels<'_>) {
+        let info = self.plan().acts[acts.0];
+        // SAFETY: a tile's rows belong to one chunk (chunks), and so do its records, which are as many bytes; activations
+        // and their value do not overlap (lifetimes).
+        let (x, out) = unsafe {
+            let out = self.memory.bytes_mut(self.plan().acts_places[acts.0], rows.clone());
+            (self.read(info.of, rows), out)
+        };
+        kernels.quantize(info.format, x, self.graph().value(info.of).width, out);
+    }
+
+    fn append<T: KvKernels>(
+        &self,
+        token: usize,
+        (k, v): (ValueId, ValueId),
+        state: StateId,
+        kernels: &Kernels<'_>,
+    ) {
+        // SAFETY: `T` is the element type of the token's sequence; the states are borrowed by the step and a position is
+        // appended by the one chunk that has its token (chunks); nothing reads pages in this phase.
+        let (pages, _) = unsafe { self.batch.pages::<T>(token, state, self.graph().state.layers[state.0]) };
+        // SAFETY: as in `local`.
+        let (k, v) = unsafe { (self.read(k, token..token + 1), self.read(v, token..token + 1)) };
+        let args = &mut AppendArgs { pages, position: self.batch.positions[token], k, v };
+        // SAFETY: a position is appended by the one chunk that has its token (chunks), and no phase reads and appends.
+        unsafe { T::append(kernels, args) };
+    }
+}

@@ -1,0 +1,130 @@
+//! One pass: the phases of a plan over the tokens of a batch.
+//!
+//! What makes the shared memory sound, named by every SAFETY comment here and in the modules below:
+//!
+//! - *chunks*: the chunks of a phase write disjoint rows, or disjoint columns of the same rows;
+//! - *lifetimes*: buffers alive in one phase share no memory, except an op's result and the operand that it replaces,
+//!   which no other op of the phase reads (`plan::memory`);
+//! - *barriers*: a phase begins when the one before has ended (`pool`).
+
+mod attend;
+mod local;
+mod product;
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::Program;
+use super::batch::Batch;
+use super::memory::{Memory, Shared};
+use crate::graph::{Graph, Rows, ValueId};
+use crate::plan::{Phase, Plan};
+use crate::pool::Phases;
+use crate::table::Kernels;
+
+thread_local! {
+    /// Scratch of a worker for one packed strip or one row's bytes.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The state of one pass that all workers share.
+pub(super) struct Pass<'a> {
+    program: &'a Program,
+    batch: &'a Batch,
+    memory: Shared<'a>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(program: &'a Program, batch: &'a Batch, memory: &'a mut Memory) -> Pass<'a> {
+        Pass { program, batch, memory: memory.share() }
+    }
+
+    fn plan(&self) -> &'a Plan {
+        &self.program.plan
+    }
+
+    fn graph(&self) -> &'a Graph {
+        &self.program.graph
+    }
+
+    /// Rows of a kind in this pass.
+    fn count(&self, rows: Rows) -> usize {
+        match rows {
+            Rows::Tokens => self.batch.len(),
+            Rows::Outputs => self.batch.outputs.len(),
+        }
+    }
+
+    fn tile(&self, rows: Rows) -> usize {
+        self.program.runtime.table().column_tile(self.count(rows))
+    }
+
+    fn rows_of(&self, phase: usize) -> Rows {
+        self.plan().phases[phase].rows(self.graph(), &self.plan().acts)
+    }
+
+    /// All rows of a value. Only between phases.
+    pub(super) fn value(&self, value: ValueId) -> &'a [f32] {
+        let rows = 0..self.count(self.graph().value(value).rows);
+        // SAFETY: no phase runs, so nobody writes (barriers).
+        unsafe { self.read(value, rows) }
+    }
+
+    /// # Safety
+    /// Nobody writes these rows meanwhile.
+    unsafe fn read(&self, value: ValueId, rows: Range<usize>) -> &'a [f32] {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.rows(self.plan().values[value.0], rows) }
+    }
+
+    /// # Safety
+    /// Nobody else uses these rows meanwhile.
+    unsafe fn write(&self, value: ValueId, rows: Range<usize>) -> &'a mut [f32] {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.rows_mut(self.plan().values[value.0], rows) }
+    }
+}
+
+impl Phases for Pass<'_> {
+    fn len(&self) -> usize {
+        self.plan().phases.len()
+    }
+
+    fn chunks(&self, phase: usize) -> usize {
+        let rows = self.rows_of(phase);
+        let n = self.count(rows);
+        match &self.plan().phases[phase] {
+            _ if n == 0 => 0,
+            Phase::Local(_) => n.div_ceil(self.tile(rows)),
+            Phase::Products(products) => self.products_chunks(products),
+            Phase::Attention { info, .. } => self.attention_chunks(info, n),
+        }
+    }
+
+    fn run(&self, phase: usize, chunk: usize, worker: usize) {
+        let runtime = &self.program.runtime;
+        let kernels = Kernels { table: runtime.table(), counters: &runtime.counters, worker };
+        match &self.plan().phases[phase] {
+            Phase::Local(ops) => {
+                let rows = self.rows_of(phase);
+                let (n, tile) = (self.count(rows), self.tile(rows));
+                for op in ops {
+                    self.local(op, chunk * tile..n.min((chunk + 1) * tile), &kernels);
+                }
+            }
+            Phase::Products(products) => self.products(chunk, products, &kernels),
+            Phase::Attention { q, info, out } => self.attention(chunk, (*q, info, *out), &kernels),
+        }
+    }
+}
+
+/// A result that the planner has made sure of.
+///
+/// # Panics
+/// If it is an error: a bug of the planner.
+fn expect<T>(result: Result<T, cera_quant::QuantError>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("a planned operation does not fit: {error}"),
+    }
+}
