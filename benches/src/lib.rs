@@ -8,6 +8,7 @@ mod entries;
 mod work;
 
 use cera_core::{KernelTable, RuntimeError, Settings, TierChoice};
+use cera_quant::Format;
 
 pub use entries::entries;
 
@@ -103,4 +104,9 @@ impl Entry {
 /// [`RuntimeError`] if a setting is wrong or asks for a tier that cannot run.
 pub fn table() -> Result<KernelTable, RuntimeError> {
     Ok(KernelTable::new(&TierChoice::detect(&Settings::from_env()?)?))
+}
+
+/// Random weights of a format times activations; weight rows, tokens, elements per row.
+pub fn product(table: &KernelTable, format: Format, shape: (usize, usize, usize)) -> Box<dyn Work> {
+    Box::new(work::Product::new(table, format, shape, 1))
 }

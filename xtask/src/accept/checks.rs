@@ -10,6 +10,8 @@ use crate::{model, proc};
 /// Threads on two processors, and how much longer than two they may take.
 const MANY_THREADS: usize = 16;
 const THREADS_LIMIT: f64 = 3.0;
+/// Tokens that they decode.
+const THREADS_TOKENS: usize = 64;
 
 /// The share of a processor that an idle session may use.
 const IDLE_LIMIT: f64 = 0.01;
@@ -25,9 +27,9 @@ const LOAD_LIMIT: f64 = 0.8;
 
 /// Many threads, and two engines at once, on two processors.
 pub(super) fn threads(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
-    let model = setup.model_1b("Q4_0")?;
+    let model = setup.model("llama-1b", "Q4_0")?;
     let decode = |threads: usize| {
-        let args = format!("-p 0 -n {} -r 1 -t {threads}", setup.args.n_gen);
+        let args = format!("-p 0 -n {THREADS_TOKENS} -r 1 -t {threads}");
         let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
         samples(&setup.programs.bench_on_two(&model, &args)?)
     };
@@ -59,11 +61,11 @@ fn samples(rows: &[BenchRow]) -> Result<Vec<f64>> {
 
 /// A session without work.
 pub(super) fn idle(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
-    let model = setup.model_1b("Q4_0")?;
+    let model = setup.model("llama-1b", "Q4_0")?;
     let mut shares = Vec::new();
     let mut threads = 0;
     for _ in 0..setup.rounds() {
-        let cell: IdleCell = setup.programs.cell("idle", &model, &[])?;
+        let cell: IdleCell = setup.programs.cell("idle", Some(&model), &[])?;
         shares.push(cell.cpu_seconds / cell.wall_seconds);
         threads = cell.threads;
     }
@@ -74,7 +76,7 @@ pub(super) fn idle(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
 
 /// Memory after loading and after some work, for every way to load.
 pub(super) fn memory(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
-    let model = setup.model_1b("Q4_0")?;
+    let model = setup.model("llama-1b", "Q4_0")?;
     let mut verdicts = Vec::new();
     for (name, args) in [
         ("map", &["--mode", "map"][..]),
@@ -82,7 +84,7 @@ pub(super) fn memory(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
         ("map-no-repack", &["--mode", "map", "--no-repack"]),
         ("read-no-repack", &["--mode", "read", "--no-repack"]),
     ] {
-        let cell: LoadCell = setup.programs.cell("load", &model, args)?;
+        let cell: LoadCell = setup.programs.cell("load", Some(&model), args)?;
         verdicts.extend(judge_memory(name, &cell));
     }
     Ok(verdicts)
@@ -112,7 +114,7 @@ pub(super) fn tokenize(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
     [("tokenize-bytes", demo), ("tokenize-pieces", pieces)]
         .into_iter()
         .map(|(name, file)| {
-            let TokenizeCell { ratio, unit, length } = setup.programs.cell("tokenize", &file, &[])?;
+            let TokenizeCell { ratio, unit, length } = setup.programs.cell("tokenize", Some(&file), &[])?;
             let note = format!("times as long for twice {length} characters, the worst of several: {unit:?}");
             Ok(Verdict::judge(name, (ratio, Unit::Times), Limit::AtMost(TOKENIZE_LIMIT), &note))
         })
@@ -121,8 +123,8 @@ pub(super) fn tokenize(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
 
 /// The phases of loading, and packing on two threads.
 pub(super) fn load(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
-    let model = setup.model_1b("Q4_0")?;
-    let cell = |threads: &str| setup.programs.cell::<LoadCell>("load", &model, &["--threads", threads]);
+    let model = setup.model("llama-1b", "Q4_0")?;
+    let cell = |threads: &str| setup.programs.cell::<LoadCell>("load", Some(&model), &["--threads", threads]);
     // The first brings the file into the system's cache.
     cell("2")?;
     let (mut one, mut two) = (Vec::new(), Vec::new());

@@ -6,17 +6,21 @@
 //! of `benches`, and the peer's bench.
 
 mod checks;
+mod peer;
 mod programs;
 mod quiet;
-mod speed;
 mod verdict;
+mod x86;
 
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+use self::peer::{Peer, PeerName};
 use self::programs::Programs;
 use self::quiet::Ticks;
 use self::verdict::Verdict;
@@ -25,40 +29,41 @@ use crate::{proc, synth};
 /// Arguments of `xtask accept`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these checks, separated by commas [default: all].
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Check>,
+    /// Only these checks; `x86` stands for all that concern the x86 tiers [default: all].
+    #[arg(value_enum, value_name = "CHECK")]
+    checks: Vec<Check>,
     /// List the checks and what they ask for, and run none.
     #[arg(long)]
     list: bool,
-    /// How often each measurement is repeated, in alternation.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
-    /// Tokens of the prompt of speed tests.
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
-    n_prompt: u16,
-    /// Tokens generated in speed tests.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
-    n_gen: u16,
-    /// Threads of both sides of speed tests [default: the processors of this process].
+    /// How often each measurement is repeated, in alternation [default: 5; 15 where an interval is asked for].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Threads of both sides [default: the processors of this process].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Only these types of the models of speed tests, separated by commas [default: all].
+    /// Only these types of models and matrices, separated by commas [default: all].
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
-    /// llama.cpp's llama-bench, which speed tests compare with.
-    #[arg(long, value_name = "PROGRAM")]
-    peer: Option<PathBuf>,
+    /// A program to compare with, `llama-bench=PATH` or, built without AVX-512, `llama-bench-avx2=PATH`.
+    #[arg(long, value_name = "NAME=PATH", value_parser = Peer::parse)]
+    peer: Vec<Peer>,
     /// The folder to keep generated models in [default: models in cargo's target folder].
     #[arg(long, value_name = "FOLDER")]
     models: Option<PathBuf>,
-    /// A file to write the table of the speed tests to, in Markdown, besides printing it.
+    /// A file to write the tables of comparisons to, in Markdown, besides printing them.
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }
 
+/// Rounds of a check, unless they are given.
+const ROUNDS: u16 = 5;
+/// Rounds where the interval of a median is asked for.
+const INTERVAL_ROUNDS: u16 = 15;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Check {
+    /// All checks of the x86 tiers, from `kernels` on, and `memory`.
+    X86,
     /// 16 threads, and two engines of 2 threads at once, decode a 1B Q4_0 model on 2 processors in at most 3 times the time
     /// of 2 threads.
     Threads,
@@ -70,25 +75,65 @@ enum Check {
     Load,
     /// Encoding a text takes at most 2.5 times as long as half of it.
     Tokenize,
-    /// Prefill is at least 1.2 times as fast as the peer's, decode 0.95 times. Needs --peer.
-    Speed,
+    /// Matrix kernels alone reach their share of one core's integer peak.
+    Kernels,
+    /// Prefill of 512 tokens of 1B models reaches 62 % of the integer peak, and 1.3 times the peer's speed.
+    Prefill,
+    /// Prefill on the tier avx2 beside the peer built without AVX-512: 1.4 times its speed, 1.1 times for Q8_0.
+    Avx2,
+    /// Decoding of 1B models is as fast as the peer's at least, and reaches 88 % of the read bandwidth.
+    Decode,
+    /// Decoding without packing reaches 0.8 times the speed of the peer without repacking.
+    Unpacked,
+    /// SmolLM2-135M: prefill and decoding beside the peer, and 75 % of the read bandwidth.
+    Small,
+    /// A 1B Q4_0 model after 8192 tokens: prefill 1.6 times the peer's speed, decoding 1.2 times.
+    Depth,
+    /// 2, 4 and 8 sequences decode together in 1.15 times what memory and arithmetic ask for.
+    Batch,
+    /// The first token of a 1B Q4_0 model comes within 0.6 s of the start of the process, and not after the peer's.
+    FirstToken,
 }
 
 /// What checks run with.
 struct Setup<'a> {
     args: &'a Args,
     programs: Programs,
+    default_rounds: u16,
 }
 
 impl Setup<'_> {
-    /// The generated 1B model of a type.
-    fn model_1b(&self, mix: &str) -> Result<PathBuf> {
+    /// The generated model of a shape and a type.
+    fn model(&self, shape: &str, mix: &str) -> Result<PathBuf> {
         let dir = self.args.models.clone().unwrap_or_else(|| proc::target_dir().join("models"));
-        synth::provide("llama-1b", mix, &dir)
+        synth::provide(shape, mix, &dir)
     }
 
     fn rounds(&self) -> usize {
-        self.args.rounds.into()
+        self.args.rounds.unwrap_or(self.default_rounds).into()
+    }
+
+    fn threads(&self) -> Result<usize> {
+        self.args.threads.map_or_else(|| Ok(std::thread::available_parallelism()?.get()), Ok)
+    }
+
+    /// Whether the type was asked for.
+    fn wants(&self, mix: &str) -> bool {
+        self.args.types.is_empty() || self.args.types.iter().any(|wanted| wanted.eq_ignore_ascii_case(mix))
+    }
+
+    /// The program of this name, if it was given.
+    fn peer(&self, name: PeerName) -> Option<&Peer> {
+        self.args.peer.iter().find(|peer| peer.name == name)
+    }
+
+    /// Prints a table and adds it to the file that was asked for.
+    fn publish(&self, table: &str) -> Result<()> {
+        println!("\n{table}");
+        let Some(path) = &self.args.table else { return Ok(()) };
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let written = file.and_then(|mut file| writeln!(file, "{table}"));
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -102,6 +147,13 @@ impl Check {
         help.unwrap_or_default()
     }
 
+    /// Whether the check is one of those that were asked for, or all were.
+    fn is_chosen(self, asked: &[Check]) -> bool {
+        let of_x86 = self as u8 >= Check::Kernels as u8 || self == Check::Memory;
+        let all = asked.is_empty() || asked.contains(&Check::X86) && of_x86;
+        self != Check::X86 && (all || asked.contains(&self))
+    }
+
     /// Makes the check; those that compare times also say whether the machine was quiet meanwhile.
     fn run(self, setup: &Setup<'_>) -> Vec<Verdict> {
         let start = Ticks::now();
@@ -111,7 +163,16 @@ impl Check {
             Check::Memory => (false, checks::memory(setup)),
             Check::Load => (true, checks::load(setup)),
             Check::Tokenize => (true, checks::tokenize(setup)),
-            Check::Speed => (setup.args.peer.is_some(), speed::check(setup)),
+            Check::Kernels => (true, x86::kernels(setup)),
+            Check::Batch => (true, x86::batches(setup)),
+            Check::FirstToken => (true, x86::first_token(setup)),
+            Check::X86
+            | Check::Prefill
+            | Check::Avx2
+            | Check::Decode
+            | Check::Unpacked
+            | Check::Small
+            | Check::Depth => (true, x86::compare(setup, self)),
         };
         let broken = |error| vec![Verdict::broken(&self.name(), &error)];
         let mut verdicts = result.unwrap_or_else(broken);
@@ -125,17 +186,21 @@ impl Check {
 
 /// Runs the checks.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let chosen = |check: &&Check| args.only.is_empty() || args.only.contains(check);
-    let checks: Vec<Check> = Check::value_variants().iter().filter(chosen).copied().collect();
+    let checks: Vec<Check> =
+        Check::value_variants().iter().filter(|check| check.is_chosen(&args.checks)).copied().collect();
     if args.list {
         for check in checks {
-            println!("{:<8} {}", check.name(), check.help());
+            println!("{:<11} {}", check.name(), check.help());
         }
         return Ok(());
     }
-    let setup = Setup { args, programs: Programs::build()? };
+    if let Some(path) = &args.table {
+        fs::write(path, "").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let mut setup = Setup { args, programs: Programs::build()?, default_rounds: ROUNDS };
     let mut verdicts = Vec::new();
     for check in checks {
+        setup.default_rounds = if check == Check::Decode { INTERVAL_ROUNDS } else { ROUNDS };
         let start = Instant::now();
         println!("== {}: {}", check.name(), check.help());
         let found = check.run(&setup);
@@ -151,4 +216,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("not accepted: {}", summary.text);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_stands_for_its_checks() {
+        let chosen = |asked: &[Check]| {
+            let all = Check::value_variants().iter();
+            all.filter(|check| check.is_chosen(asked)).map(|check| check.name()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(chosen(&[Check::Idle, Check::Decode]), "idle decode");
+        assert_eq!(
+            chosen(&[Check::X86]),
+            "memory kernels prefill avx2 decode unpacked small depth batch first-token"
+        );
+        assert!(chosen(&[]).starts_with("threads idle memory load tokenize kernels"), "{}", chosen(&[]));
+    }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -17,11 +18,9 @@ pub(super) struct Programs {
     cell: PathBuf,
 }
 
-/// A row of `cera bench -o json`, or of llama-bench, which has the first three fields. Speeds are tokens per second.
+/// A row of `cera bench -o json`, or of llama-bench, which has the first field. Speeds are tokens per second.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct BenchRow {
-    pub(super) n_prompt: usize,
-    pub(super) n_gen: usize,
     pub(super) samples_ts: Vec<f64>,
     #[serde(default)]
     pub(super) tier: Option<String>,
@@ -56,6 +55,29 @@ pub(super) struct LoadCell {
     pub(super) step_ns: Vec<f64>,
 }
 
+/// What `cell kernels` prints.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct KernelsCell {
+    pub(super) tier: String,
+    /// Products per second of the integer dot instruction on one core.
+    pub(super) peak: f64,
+    /// Products per second of the kernel for several tokens of each format.
+    pub(super) rates: Vec<(String, f64)>,
+}
+
+/// What `cell batch` prints.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct BatchCell {
+    /// The median time of a step.
+    pub(super) step_ns: f64,
+    /// Bytes that a step reads, and products that it adds up.
+    pub(super) bytes: f64,
+    pub(super) macs: f64,
+    /// What the machine gave right after: bytes and products per second.
+    pub(super) read_bandwidth: f64,
+    pub(super) integer_peak: Option<f64>,
+}
+
 /// What `cell tokenize` prints.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct TokenizeCell {
@@ -86,12 +108,16 @@ impl Programs {
         Ok(Programs { cera: program("cera"), cell: program("cell") })
     }
 
-    /// Rows of `cera bench` over a model.
+    /// Rows of `cera bench` over a model, on a tier if one is given.
     ///
     /// # Errors
     /// If it fails or prints something else.
-    pub(super) fn bench(&self, model: &Path, args: &[String]) -> Result<Vec<BenchRow>> {
-        parse(&proc::read(self.bench_command(model).args(args))?)
+    pub(super) fn bench(&self, model: &Path, args: &[String], tier: Option<&str>) -> Result<Vec<BenchRow>> {
+        let mut command = self.bench_command(model);
+        if let Some(tier) = tier {
+            command.env("CERA_CPU_TIER", tier);
+        }
+        parse(&proc::read(command.args(args))?)
     }
 
     /// As [`Programs::bench`], on two processors of those that this process may use.
@@ -125,26 +151,31 @@ impl Programs {
     ///
     /// # Errors
     /// If it fails or prints something else.
-    pub(super) fn cell<T: DeserializeOwned>(&self, what: &str, model: &Path, args: &[&str]) -> Result<T> {
-        parse(&proc::read(Command::new(&self.cell).arg(what).arg(model).args(args))?)
+    pub(super) fn cell<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        model: Option<&Path>,
+        args: &[&str],
+    ) -> Result<T> {
+        parse(&proc::read(Command::new(&self.cell).arg(what).args(model).args(args))?)
+    }
+
+    /// How long the process of a cell runs.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(super) fn cell_time(&self, what: &str, model: &Path, args: &[&str]) -> Result<Duration> {
+        let start = Instant::now();
+        proc::read(Command::new(&self.cell).arg(what).arg(model).args(args))?;
+        Ok(start.elapsed())
     }
 }
 
-/// Rows of llama-bench.
+/// What a program printed as JSON.
 ///
 /// # Errors
-/// If it fails or prints something else.
-pub(super) fn peer_bench(peer: &Path, model: &Path, args: &[String]) -> Result<Vec<BenchRow>> {
-    let mut command = Command::new(peer);
-    // Builds that were not installed find their libraries beside them.
-    let folder = peer.parent().map(Path::to_owned).into_iter();
-    let others = std::env::var_os("LD_LIBRARY_PATH");
-    let libraries = folder.chain(others.iter().flat_map(std::env::split_paths));
-    command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries)?);
-    parse(&proc::read(command.args(["-o", "json"]).arg("-m").arg(model).args(args))?)
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
+/// If it printed something else.
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).with_context(|| format!("not the JSON that was expected: {}", text.trim()))
 }
 
@@ -179,7 +210,7 @@ mod tests {
     fn rows_of_both_benches_are_read() {
         let peer = r#"[{"build_commit": "x", "n_prompt": 0, "n_gen": 64, "avg_ts": 50.5, "samples_ts": [50.0, 51]}]"#;
         let rows: Vec<BenchRow> = parse(peer).expect("rows");
-        assert_eq!((rows[0].n_prompt, rows[0].n_gen, &rows[0].samples_ts[..]), (0, 64, &[50.0, 51.0][..]));
+        assert_eq!(rows[0].samples_ts, [50.0, 51.0]);
         assert!(rows[0].tier.is_none() && rows[0].peak_share.is_none());
         let own = r#"[{"n_prompt": 512, "n_gen": 0, "samples_ts": [1.5], "tier": "avx2", "integer_peak": 4e11,
             "peak_share": 0.5, "read_bandwidth": 3e10, "bandwidth_share": null}]"#;

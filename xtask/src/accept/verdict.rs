@@ -33,6 +33,8 @@ pub(super) enum Unit {
     Percent,
     /// Bytes, printed in MB.
     Megabytes,
+    /// Seconds.
+    Seconds,
 }
 
 impl Unit {
@@ -41,6 +43,7 @@ impl Unit {
             Unit::Times => format!("{value:.3}"),
             Unit::Percent => format!("{:.2} %", 100.0 * value),
             Unit::Megabytes => format!("{:.1} MB", value / 1e6),
+            Unit::Seconds => format!("{value:.3} s"),
         }
     }
 }
@@ -129,6 +132,32 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
+/// The lower end of a 95 % interval of the median, without any assumption on the distribution: the largest sample that
+/// no more than 2.5 % of all medians lie below, by the binomial distribution of how many samples are smaller. Not a number
+/// if there are fewer samples than such an interval takes.
+pub(super) fn median_low(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The probability that fewer than `rank` of the samples are below the median.
+    let (mut below, mut term) = (0.0, (0..n).fold(1.0, |power, _| 0.5 * power));
+    let mut low = f64::NAN;
+    for (i, &value) in sorted.iter().enumerate() {
+        below += term;
+        if below > 0.025 {
+            break;
+        }
+        low = value;
+        term *= (n - i) as f64 / (i + 1) as f64;
+    }
+    low
+}
+
+/// A share in percent, or a dash where nothing is known.
+pub(super) fn percent(share: f64) -> String {
+    if share.is_nan() { "-".to_owned() } else { format!("{:.0} %", 100.0 * share) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +207,15 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median([]).is_nan());
+    }
+
+    #[test]
+    fn the_interval_of_a_median_takes_six_samples() {
+        assert!(median_low(&[1.0; 5]).is_nan() && median_low(&[]).is_nan());
+        assert_eq!(median_low(&[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), 1.0);
+        // Of 15 samples the fourth: that at most three are below the median has a probability of 1.8 %.
+        assert_eq!(median_low(&(1..=15).map(f64::from).collect::<Vec<_>>()), 4.0);
+        assert_eq!(percent(f64::NAN), "-");
+        assert_eq!(percent(0.875), "88 %");
     }
 }
