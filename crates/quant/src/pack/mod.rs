@@ -47,6 +47,7 @@
 //! # Ok::<(), cera_quant::QuantError>(())
 //! ```
 
+mod blocks;
 mod fields;
 mod form;
 mod strip;

@@ -1,5 +1,6 @@
 //! Packing strips and reading rows back.
 
+use super::blocks::pack_blocks;
 use super::fields::Fields;
 use super::{PackedRef, STRIP_ROWS, strip_block_bytes, strip_bytes};
 use crate::num::flush_bf16;
@@ -55,40 +56,10 @@ pub fn pack_strip(format: Format, k: usize, rows: &[u8], out: &mut [u8]) -> Resu
     if count < STRIP_ROWS {
         out.fill(0);
     }
-    match Fields::of(format) {
-        Some(fields) => pack_blocks(&fields, format, rows, row_bytes, out),
-        None => pack_floats(format, rows, row_bytes, out),
+    if !pack_blocks(format, rows, row_bytes, out) {
+        pack_floats(format, rows, row_bytes, out);
     }
     Ok(())
-}
-
-/// Packs block after block, of all rows, so that the block of the strip stays in the nearest cache.
-fn pack_blocks(fields: &Fields, format: Format, rows: &[u8], row_bytes: usize, out: &mut [u8]) {
-    let size = format.block_bytes();
-    for (b, out) in out.chunks_exact_mut(strip_block_bytes(format)).enumerate() {
-        for (row, bytes) in rows.chunks_exact(row_bytes).enumerate() {
-            pack_block(fields, &bytes[b * size..(b + 1) * size], row, out);
-        }
-    }
-}
-
-fn pack_block(fields: &Fields, block: &[u8], row: usize, out: &mut [u8]) {
-    let mut at = 0;
-    for &head in fields.heads {
-        let bytes = &block[head.at..head.at + head.bytes];
-        for (unit, bytes) in bytes.chunks_exact(head.unit()).enumerate() {
-            let to = head.unit_at(at, unit, row);
-            out[to..to + bytes.len()].copy_from_slice(bytes);
-        }
-        at += STRIP_ROWS * head.bytes;
-    }
-    for group in 0..fields.groups {
-        for plane in fields.planes {
-            let end = at + super::VECTOR * plane.form.vectors();
-            plane.form.put(&plane.read(block, group), row, &mut out[at..end]);
-            at = end;
-        }
-    }
 }
 
 fn extract_block(fields: &Fields, packed: &[u8], row: usize, block: &mut [u8]) {
