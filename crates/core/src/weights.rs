@@ -155,10 +155,10 @@ impl Matrix {
         if rows.is_empty() {
             return Ok(());
         }
-        out.par_chunks_exact_mut(strip)
-            .take(self.strips())
-            .enumerate()
-            .try_for_each(|(s, out)| pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out))
+        out.par_chunks_exact_mut(strip).take(self.strips()).enumerate().try_for_each(|(s, out)| {
+            let strips = s..self.strips();
+            pack::pack_first_strip(self.format, (self.m, self.k), rows, strips, out)
+        })
     }
 
     fn plain_bytes(&self) -> Option<&[u8]> {
@@ -168,13 +168,14 @@ impl Matrix {
         }
     }
 
-    /// Packs strip `s` into `scratch` and gives it as a matrix of up to 16 rows; `None` if the matrix is packed.
+    /// Packs the first of some strips into `scratch` and gives it as a matrix of up to 16 rows; `None` if the matrix is
+    /// packed.
     ///
     /// # Errors
-    /// [`QuantError`] if `scratch` is shorter than a strip.
-    pub(crate) fn pack_strip_into<'a>(
+    /// [`QuantError`] if `scratch` is shorter than a strip or there is no such strip.
+    pub(crate) fn pack_first_strip<'a>(
         &self,
-        s: usize,
+        strips: Range<usize>,
         scratch: &'a mut [u8],
     ) -> Result<Option<PackedRef<'a>>, QuantError> {
         let Some(rows) = self.plain_bytes() else { return Ok(None) };
@@ -185,8 +186,9 @@ impl Matrix {
             expected,
             got,
         })?;
-        pack::pack_strip(self.format, self.k, strip_rows(rows, self.m, s), out)?;
-        let rows = STRIP_ROWS.min(self.m - s * STRIP_ROWS);
+        let first = strips.start;
+        pack::pack_first_strip(self.format, (self.m, self.k), rows, strips, out)?;
+        let rows = STRIP_ROWS.min(self.m - first * STRIP_ROWS);
         PackedRef::new(self.format, rows, self.k, out).map(Some)
     }
 
@@ -291,10 +293,4 @@ fn check_shape(shape: &MatrixShape, matrix: &Matrix) -> Result<(), QuantError> {
         }
     }
     Ok(())
-}
-
-/// The rows of strip `s` of `m` rows that stand one after the other in `rows`.
-fn strip_rows(rows: &[u8], m: usize, s: usize) -> &[u8] {
-    let row = rows.len() / m;
-    &rows[s * STRIP_ROWS * row..m.min((s + 1) * STRIP_ROWS) * row]
 }

@@ -2,7 +2,7 @@
 
 use cera_quant::blocks::{self, Block, cast_blocks};
 use cera_quant::pack::{
-    PackedRef, STRIP_ROWS, pack, pack_strip, packed_bytes, strip_block_bytes, strip_bytes,
+    PackedRef, STRIP_ROWS, pack, pack_first_strip, pack_strip, packed_bytes, strip_block_bytes, strip_bytes,
 };
 use cera_quant::{Format, QuantError};
 use cera_testkit::rng::Rng;
@@ -275,4 +275,24 @@ fn wrong_shapes_are_refused() {
     let range = QuantError::OutOfRange { what: "row of a packed matrix", end: 3, len: 2 };
     assert_eq!(packed.extract_row(2, &mut row[..36]), Err(range));
     assert_eq!(packed.extract_row(1, &mut row[..36]), Ok(()));
+}
+
+#[test]
+fn strips_of_a_matrix_are_packed_one_at_a_time() {
+    for format in Format::ALL {
+        let (m, k) = (35, 2 * format.block_len());
+        let row = format.row_bytes(k).expect("whole blocks");
+        let rows: Vec<u8> = (0..m * row).map(|i| (i * 31 % 241) as u8).collect();
+        let mut whole = vec![0; packed_bytes(format, m, k).expect("a size")];
+        pack(format, (m, k), &rows, &mut whole).expect("shapes");
+        for (s, expected) in whole.chunks_exact(strip_bytes(format, k).expect("a size")).enumerate() {
+            let mut strip = vec![1; expected.len()];
+            pack_first_strip(format, (m, k), &rows, s..3, &mut strip).expect("shapes");
+            assert!(strip == expected, "{format}, strip {s}");
+        }
+        let mut strip = vec![0; whole.len() / 3];
+        for strips in [3..4, 0..4, 1..1] {
+            assert!(pack_first_strip(format, (m, k), &rows, strips, &mut strip).is_err());
+        }
+    }
 }

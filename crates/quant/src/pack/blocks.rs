@@ -1,5 +1,6 @@
 //! Packing of formats with blocks, compiled for each format, so that all offsets and shifts are constants.
 
+use super::ahead::fetch_piece;
 use super::fields::Fields;
 use super::{STRIP_ROWS, VECTOR, strip_block_bytes};
 use crate::Format;
@@ -17,9 +18,15 @@ macro_rules! formats {
     };
 }
 
-/// Packs up to 16 rows of `row_bytes` bytes; false for plain floats, which have no blocks.
-pub(super) fn pack_blocks(format: Format, rows: &[u8], row_bytes: usize, out: &mut [u8]) -> bool {
-    formats! { format, (rows, row_bytes, out);
+/// Packs up to 16 rows of `row_bytes` bytes, fetching the bytes `ahead` into the cache meanwhile; false for plain floats,
+/// which have no blocks.
+pub(super) fn pack_blocks(
+    format: Format,
+    (rows, ahead): (&[u8], &[u8]),
+    row_bytes: usize,
+    out: &mut [u8],
+) -> bool {
+    formats! { format, (rows, ahead, row_bytes, out);
         Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS
     }
     true
@@ -29,10 +36,12 @@ pub(super) fn pack_blocks(format: Format, rows: &[u8], row_bytes: usize, out: &m
 /// of a block in the file, `STRIP` of one of a strip.
 fn pack_format<const FORMAT: usize, const BLOCK: usize, const STRIP: usize>(
     rows: &[u8],
+    ahead: &[u8],
     row_bytes: usize,
     out: &mut [u8],
 ) {
     for (b, out) in out.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
+        fetch_piece(ahead, b, STRIP);
         for (row, bytes) in rows.chunks_exact(row_bytes).enumerate().take(STRIP_ROWS) {
             if let Some(block) = bytes[b * BLOCK..].first_chunk::<BLOCK>() {
                 pack_block::<FORMAT, BLOCK, STRIP>(block, row, out);

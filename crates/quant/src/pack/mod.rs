@@ -47,13 +47,14 @@
 //! # Ok::<(), cera_quant::QuantError>(())
 //! ```
 
+mod ahead;
 mod blocks;
 mod fields;
 mod form;
 mod strip;
 
 pub(crate) use fields::Fields;
-pub use strip::{pack, pack_strip};
+pub use strip::{pack, pack_first_strip, pack_strip};
 
 use crate::{Format, QuantError};
 

@@ -1,5 +1,8 @@
 //! Packing strips and reading rows back.
 
+use std::ops::Range;
+
+use super::ahead::fetch_piece;
 use super::blocks::pack_blocks;
 use super::fields::Fields;
 use super::{PackedRef, STRIP_ROWS, strip_block_bytes, strip_bytes};
@@ -27,13 +30,41 @@ fn check_len(what: &'static str, expected: usize, got: usize) -> Result<(), Quan
 pub fn pack(format: Format, (m, k): (usize, usize), rows: &[u8], out: &mut [u8]) -> Result<(), QuantError> {
     check_len("bytes of a packed matrix", super::packed_bytes(format, m, k)?, out.len())?;
     check_len("bytes of weights", file_bytes(format, m, k)?, rows.len())?;
-    if k == 0 {
+    let strip = strip_bytes(format, k)?;
+    if strip == 0 {
         return Ok(());
     }
-    let (source, packed) = (file_bytes(format, STRIP_ROWS, k)?, strip_bytes(format, k)?);
-    rows.chunks(source)
-        .zip(out.chunks_mut(packed))
-        .try_for_each(|(rows, out)| pack_strip(format, k, rows, out))
+    let strips = m.div_ceil(STRIP_ROWS);
+    out.chunks_mut(strip)
+        .enumerate()
+        .try_for_each(|(s, out)| pack_first_strip(format, (m, k), rows, s..strips, out))
+}
+
+/// Packs the first of some strips of a matrix of `m` rows of `k` elements, and fetches the rows of the second, if there is
+/// one, into the cache meanwhile.
+///
+/// Shapes: `rows` are the `m` rows as in the file, one after the other; `out` has [`strip_bytes`] bytes and is written
+/// whole: missing rows are zero bytes.
+///
+/// # Errors
+/// Those of [`strip_bytes`], [`QuantError::ShapeMismatch`] if `rows` or `out` has another length, and
+/// [`QuantError::OutOfRange`] if there is no such strip.
+pub fn pack_first_strip(
+    format: Format,
+    (m, k): (usize, usize),
+    rows: &[u8],
+    strips: Range<usize>,
+    out: &mut [u8],
+) -> Result<(), QuantError> {
+    check_len("bytes of weights", file_bytes(format, m, k)?, rows.len())?;
+    let (first, len) = (strips.start, m.div_ceil(STRIP_ROWS));
+    if first >= strips.end || strips.end > len {
+        return Err(QuantError::OutOfRange { what: "strips", end: strips.end.max(first + 1), len });
+    }
+    let source = file_bytes(format, STRIP_ROWS, k)?;
+    let rows_of = |s: usize| &rows[s * source..rows.len().min((s + 1) * source)];
+    let ahead = if strips.len() > 1 { rows_of(first + 1) } else { &[] };
+    pack_rows(format, k, (rows_of(first), ahead), out)
 }
 
 /// Packs one strip.
@@ -46,6 +77,16 @@ pub fn pack(format: Format, (m, k): (usize, usize), rows: &[u8], out: &mut [u8])
 /// # Errors
 /// Those of [`strip_bytes`], and [`QuantError::ShapeMismatch`] if `rows` or `out` has another length.
 pub fn pack_strip(format: Format, k: usize, rows: &[u8], out: &mut [u8]) -> Result<(), QuantError> {
+    pack_rows(format, k, (rows, &[]), out)
+}
+
+/// [`pack_strip`], fetching the bytes `ahead` into the cache meanwhile.
+fn pack_rows(
+    format: Format,
+    k: usize,
+    (rows, ahead): (&[u8], &[u8]),
+    out: &mut [u8],
+) -> Result<(), QuantError> {
     check_len("bytes of a packed strip", strip_bytes(format, k)?, out.len())?;
     let row_bytes = file_bytes(format, 1, k)?;
     if row_bytes == 0 {
@@ -56,8 +97,8 @@ pub fn pack_strip(format: Format, k: usize, rows: &[u8], out: &mut [u8]) -> Resu
     if count < STRIP_ROWS {
         out.fill(0);
     }
-    if !pack_blocks(format, rows, row_bytes, out) {
-        pack_floats(format, rows, row_bytes, out);
+    if !pack_blocks(format, (rows, ahead), row_bytes, out) {
+        pack_floats(format, (rows, ahead), row_bytes, out);
     }
     Ok(())
 }
@@ -83,9 +124,10 @@ fn extract_block(fields: &Fields, packed: &[u8], row: usize, block: &mut [u8]) {
 }
 
 /// Packs pieces of all rows in turn, so that the piece of the strip stays in the nearest cache.
-fn pack_floats(format: Format, rows: &[u8], row_bytes: usize, out: &mut [u8]) {
+fn pack_floats(format: Format, (rows, ahead): (&[u8], &[u8]), row_bytes: usize, out: &mut [u8]) {
     const PIECE: usize = 256;
     for (p, out) in out.chunks_mut(STRIP_ROWS * PIECE).enumerate() {
+        fetch_piece(ahead, p, STRIP_ROWS * PIECE);
         for (row, bytes) in rows.chunks_exact(row_bytes).enumerate() {
             let piece = &bytes[p * PIECE..row_bytes.min((p + 1) * PIECE)];
             match format {

@@ -61,7 +61,7 @@ impl Pass<'_> {
                 let size = expect(strip_bytes(weight.format(), weight.k()));
                 scratch.resize(scratch.len().max(size), 0);
                 for s in strips.clone() {
-                    let Some(w) = expect(weight.pack_strip_into(s, scratch)) else { continue };
+                    let Some(w) = expect(weight.pack_first_strip(s..strips.end, scratch)) else { continue };
                     let out = view(s * STRIP_ROWS, w.m());
                     kernels.matmul(&GemmArgs { w, x, strips: 0..1, tiles: 0..x.tiles(), out });
                 }
