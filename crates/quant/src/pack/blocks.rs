@@ -2,6 +2,7 @@
 
 use super::ahead::fetch_piece;
 use super::fields::Fields;
+use super::quad::QUAD_ROWS;
 use super::{STRIP_ROWS, VECTOR, strip_block_bytes};
 use crate::Format;
 
@@ -33,49 +34,50 @@ pub(super) fn pack_blocks(
 }
 
 /// Packs block after block, of all rows, so that the block of the strip stays in the nearest cache. `BLOCK` is the bytes
-/// of a block in the file, `STRIP` of one of a strip.
+/// of a block in the file, `STRIP` of one of a strip. Rows past the last are zero bytes.
 fn pack_format<const FORMAT: usize, const BLOCK: usize, const STRIP: usize>(
     rows: &[u8],
     ahead: &[u8],
     row_bytes: usize,
     out: &mut [u8],
 ) {
+    let none = &[0; BLOCK];
     for (b, out) in out.as_chunks_mut::<STRIP>().0.iter_mut().enumerate() {
         fetch_piece(ahead, b, STRIP);
-        for (row, bytes) in rows.chunks_exact(row_bytes).enumerate().take(STRIP_ROWS) {
-            if let Some(block) = bytes[b * BLOCK..].first_chunk::<BLOCK>() {
-                pack_block::<FORMAT, BLOCK, STRIP>(block, row, out);
+        for (quad, rows) in rows.chunks(QUAD_ROWS * row_bytes).enumerate().take(STRIP_ROWS / QUAD_ROWS) {
+            let mut blocks = [none; QUAD_ROWS];
+            for (block, row) in blocks.iter_mut().zip(rows.chunks_exact(row_bytes)) {
+                *block = row[b * BLOCK..].first_chunk().unwrap_or(none);
             }
+            pack_quad::<FORMAT, BLOCK, STRIP>(&blocks, QUAD_ROWS * quad, out);
         }
     }
 }
 
+/// Packs a block of each of four rows from row `row`.
 #[inline(always)]
-fn pack_block<const FORMAT: usize, const BLOCK: usize, const STRIP: usize>(
-    block: &[u8; BLOCK],
+fn pack_quad<const FORMAT: usize, const BLOCK: usize, const STRIP: usize>(
+    blocks: &[&[u8; BLOCK]; QUAD_ROWS],
     row: usize,
     out: &mut [u8; STRIP],
 ) {
     let fields = const { Fields::of_blocks(Format::ALL[FORMAT]) };
     let mut at = 0;
     for &head in fields.heads {
-        let bytes = &block[head.at..head.at + head.bytes];
-        for (unit, bytes) in bytes.chunks_exact(head.unit()).enumerate() {
-            let to = head.unit_at(at, unit, row);
-            out[to..to + bytes.len()].copy_from_slice(bytes);
+        let size = head.unit();
+        for unit in 0..head.bytes / size {
+            for (i, block) in blocks.iter().enumerate() {
+                let (from, to) = (head.at + unit * size, head.unit_at(at, unit, row + i));
+                out[to..to + size].copy_from_slice(&block[from..from + size]);
+            }
         }
         at += STRIP_ROWS * head.bytes;
     }
-    // Where a format keeps bits of a code apart, code for each group is faster than a loop whose shifts are found at run
-    // time; elsewhere it is slower.
+    // Code for each group: a loop would leave the shifts to be found at run time.
     const { assert!(Fields::of_blocks(Format::ALL[FORMAT]).groups <= 8) };
-    if fields.planes.len() == 1 {
-        (0..fields.groups).for_each(|group| pack_group(&fields, group, block, row, out));
-        return;
-    }
     let mut group = |group| {
         if group < fields.groups {
-            pack_group(&fields, group, block, row, out);
+            pack_group(&fields, group, blocks, row, out);
         }
     };
     group(0);
@@ -88,13 +90,19 @@ fn pack_block<const FORMAT: usize, const BLOCK: usize, const STRIP: usize>(
     group(7);
 }
 
-/// Packs the codes of one group.
+/// Packs the codes of one group of four rows from row `row`.
 #[inline(always)]
-fn pack_group(fields: &Fields, group: usize, block: &[u8], row: usize, out: &mut [u8]) {
+fn pack_group<const BLOCK: usize>(
+    fields: &Fields,
+    group: usize,
+    blocks: &[&[u8; BLOCK]; QUAD_ROWS],
+    row: usize,
+    out: &mut [u8],
+) {
     let mut at = fields.head_bytes() + group * fields.group_bytes();
     for plane in fields.planes {
         let end = at + VECTOR * plane.form.vectors();
-        plane.form.put(&plane.read(block, group), row, &mut out[at..end]);
+        plane.form.put(&plane.read(blocks, group), row, &mut out[at..end]);
         at = end;
     }
 }

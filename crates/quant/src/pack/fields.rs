@@ -1,6 +1,7 @@
 //! Where the fields of every block format stand in the file, in the order in which the packed layout has them.
 
 use super::form::{Codes, Form};
+use super::quad::{QUAD_ROWS, Quad};
 use super::{STRIP_ROWS, VECTOR, strip_block_bytes};
 use crate::Format;
 
@@ -222,32 +223,51 @@ fn merge<const N: usize>(bytes: &mut [u8], at: usize, words: [u32; N]) {
     }
 }
 
-/// Bits 0 to 3 of a value as the lowest bits of the four bytes of a word.
-const SPREAD: u32 = 1 | 1 << 7 | 1 << 14 | 1 << 21;
+/// The first four bytes of each row from byte `at` of its block.
+#[inline(always)]
+fn column<const BLOCK: usize>(blocks: &[&[u8; BLOCK]; QUAD_ROWS], at: usize) -> Quad {
+    Quad::of(blocks.map(|block| load::<1>(block, at)[0]))
+}
+
+/// As [`column`] for four times four bytes.
+#[inline(always)]
+fn columns<const BLOCK: usize>(blocks: &[&[u8; BLOCK]; QUAD_ROWS], at: usize) -> [Quad; 4] {
+    const NONE: &[u8; 16] = &[0; 16];
+    Quad::columns(blocks.map(|block| block[at..].first_chunk().unwrap_or(NONE)))
+}
 
 impl Plane {
-    /// The field of group `group` in a block of the file.
+    /// The field of group `group` in a block of each of four rows of the file.
     #[inline(always)]
-    pub(super) fn read(self, block: &[u8], group: usize) -> Codes {
-        let mask = self.form.mask();
+    pub(super) fn read<const BLOCK: usize>(
+        self,
+        blocks: &[&[u8; BLOCK]; QUAD_ROWS],
+        group: usize,
+    ) -> Codes<Quad> {
+        let mask = Quad::splat(self.form.mask());
         match self.order {
             Order::Halves => {
-                let words: [u32; 4] = load(block, self.at + 16 * group);
-                std::array::from_fn(|t| words[t % 4] >> (4 * (t / 4)) & mask)
+                let words = columns(blocks, self.at + 16 * group);
+                std::array::from_fn(|t| words[t % 4].shr(4 * (t / 4)).and(mask))
             }
             Order::Word => {
-                let [bits] = load(block, self.at + 4 * group);
-                std::array::from_fn(|t| (bits >> (4 * t) & 15).wrapping_mul(SPREAD) & mask)
+                let bits = column(blocks, self.at + 4 * group);
+                std::array::from_fn(|t| {
+                    // Bits 0 to 3 become the lowest bits of the four bytes.
+                    let four = bits.shr(4 * t).and(Quad::splat(15));
+                    four.or(four.shl(7)).or(four.shl(14)).or(four.shl(21)).and(mask)
+                })
             }
             Order::Runs | Order::PairedRuns => {
                 let (run, shift) = run(self, group);
-                let words: [u32; 8] = load(block, self.at + 32 * run);
-                words.map(|word| word >> shift & mask)
+                let at = self.at + 32 * run;
+                let [low, high] = [columns(blocks, at), columns(blocks, at + 16)];
+                std::array::from_fn(|t| [low, high][t / 4][t % 4].shr(shift).and(mask))
             }
         }
     }
 
-    /// ORs the field of group `group` into a block of the file: the inverse of [`Plane::read`] over zeros.
+    /// ORs the field of group `group` into a block of the file: the inverse of [`Plane::read`] for one row, over zeros.
     #[inline(always)]
     pub(super) fn write(self, codes: &Codes, block: &mut [u8], group: usize) {
         match self.order {

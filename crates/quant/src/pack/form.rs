@@ -2,9 +2,11 @@
 //! formats share.
 
 use super::VECTOR;
+use super::quad::Quad;
 
-/// A field of 32 consecutive codes, one code a byte: byte `i` of word `t` belongs to element `4t + i`.
-pub(super) type Codes = [u32; 8];
+/// A field of 32 consecutive codes of one row, or of four, one code a byte: byte `i` of word `t` belongs to element
+/// `4t + i`.
+pub(super) type Codes<W = u32> = [W; 8];
 
 /// How the packed layout stores one field of 32 codes of 16 rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +33,6 @@ fn word(bytes: &[u8], vector: usize, row: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-#[inline(always)]
-fn set_word(bytes: &mut [u8], vector: usize, row: usize, word: u32) {
-    let at = VECTOR * vector + 4 * row;
-    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
-}
-
 impl Form {
     /// Bits of a code in this form.
     pub(super) const fn width(self) -> usize {
@@ -58,28 +54,32 @@ impl Form {
         splat((0xff_u16 >> (8 - self.width())) as u8)
     }
 
-    /// Stores the field of one row. The bytes of `codes` must have no bits outside of [`Form::mask`].
+    /// Stores the field of four rows from row `row`. The bytes of `codes` must have no bits outside of [`Form::mask`].
     #[inline(always)]
-    pub(super) fn put(self, codes: &Codes, row: usize, out: &mut [u8]) {
+    pub(super) fn put(self, codes: &Codes<Quad>, row: usize, out: &mut [u8]) {
+        let mut set = |vector: usize, word: Quad| {
+            let at = VECTOR * vector + 4 * row;
+            out[at..at + 16].copy_from_slice(&word.bytes());
+        };
         match self {
             Form::Bits => {
-                let bits = (0..8).fold(0, |bits, t| bits | codes[t] << t);
-                set_word(out, 0, row, bits);
+                let bits = (1..8).fold(codes[0], |bits, t| bits.or(codes[t].shl(t)));
+                set(0, bits);
             }
             Form::Pairs => {
                 for p in 0..2 {
-                    let pairs = (0..4).fold(0, |pairs, t| pairs | codes[4 * p + t] << (2 * t));
-                    set_word(out, p, row, pairs);
+                    let first = codes[4 * p];
+                    set(p, (1..4).fold(first, |pairs, t| pairs.or(codes[4 * p + t].shl(2 * t))));
                 }
             }
             Form::Nibbles => {
                 for v in 0..4 {
-                    set_word(out, v, row, codes[v] | codes[4 + v] << 4);
+                    set(v, codes[v].or(codes[4 + v].shl(4)));
                 }
             }
             Form::Bytes => {
                 for (t, &code) in codes.iter().enumerate() {
-                    set_word(out, t, row, code);
+                    set(t, code);
                 }
             }
         }

@@ -51,6 +51,7 @@ mod ahead;
 mod blocks;
 mod fields;
 mod form;
+mod quad;
 mod strip;
 
 pub(crate) use fields::Fields;
