@@ -10,7 +10,7 @@ use cera_core::{
 };
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::kv::{KvShape, KvType};
-use cera_quant::ops::RopePairs;
+use cera_quant::ops::{Activation, RopePairs};
 use cera_quant::pack::{self, PackedRef};
 use cera_quant::{Format, QuantError};
 
@@ -84,6 +84,66 @@ fn a_window_hides_what_came_before_it() {
         let far = last.iter().zip(alone).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(far < 1e-4, "{pairs:?}: {far}");
     }
+}
+
+/// A transformer layer whose widths are no whole number of strips, and what its matrices are.
+fn layer(width: usize, heads: usize, head_dim: usize) -> (Graph, Vec<Matrix>) {
+    let mut g = GraphBuilder::new();
+    let mut weights = Vec::new();
+    let mut matrix = |g: &mut GraphBuilder, name: &str, m: usize, k: usize| {
+        weights.push(f32_matrix(weights.len(), m, k));
+        g.matrix(name, Format::F32, m, k)
+    };
+    let embedding = matrix(&mut g, "embedding", VOCABULARY, width);
+    let x = g.embed("x", embedding);
+    let ones = g.vector(numbers(3, width));
+    let h = g.rms_norm("norm", x, ones, 1e-5).unwrap();
+    let inv_freq = (0..head_dim / 2).map(|i| 0.3 / (i + 1) as f32).collect();
+    let rope = g.rope_frequencies(RopeInfo { inv_freq, pairs: RopePairs::Interleaved, head_dim }).unwrap();
+    let bias = g.vector(numbers(4, heads * head_dim));
+    let mut qkv = Vec::new();
+    for name in ["q", "k", "v"] {
+        let weight = matrix(&mut g, name, heads * head_dim, width);
+        let y = g.linear(name, h, weight, Some(bias)).unwrap();
+        qkv.push(if name == "v" { y } else { g.rope(&format!("{name}_rope"), y, rope).unwrap() });
+    }
+    let state = g.kv_state(KvShape { heads, k_dim: head_dim, v_dim: head_dim });
+    let info = AttentionInfo { state, scale: 0.1, window: None };
+    let context = g.attention("context", (qkv[0], qkv[1], qkv[2]), info).unwrap();
+    let weight = matrix(&mut g, "o", width, heads * head_dim);
+    let y = g.linear("o", context, weight, None).unwrap();
+    let x = g.add("residual", x, y).unwrap();
+    let h = g.rms_norm("norm_2", x, ones, 1e-5).unwrap();
+    let (gate, up) = (matrix(&mut g, "gate", 85, width), matrix(&mut g, "up", 85, width));
+    let (gate, up) = (g.linear("gate", h, gate, None).unwrap(), g.linear("up", h, up, None).unwrap());
+    let act = g.gated("act", (gate, up), Activation::Silu).unwrap();
+    let weight = matrix(&mut g, "down", width, 85);
+    let y = g.linear("down", act, weight, None).unwrap();
+    let x = g.add("residual_2", y, x).unwrap();
+    let x = g.select_outputs("rows", x).unwrap();
+    let logits = g.linear("logits", x, embedding, None).unwrap();
+    (g.finish(logits).unwrap(), weights)
+}
+
+#[test]
+fn fused_ops_have_the_bits_of_single_ones() {
+    let tokens: Vec<u32> = (0..70).map(|i| i * 23 % 37).collect();
+    let mut wrong = Vec::new();
+    for (width, heads, head_dim) in [(40, 3, 8), (83, 2, 32), (64, 5, 48)] {
+        for chunk in [1, 5, 64] {
+            let (graph, weights) = layer(width, heads, head_dim);
+            let run = |fuse: bool| {
+                let (graph, weights, runtime) =
+                    (graph.clone(), weights.clone(), Runtime::from_env().unwrap());
+                let program = Program::new(graph, weights, runtime, ProgramOptions { chunk, fuse }).unwrap();
+                logits(&program, &tokens).iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+            };
+            if run(true) != run(false) {
+                wrong.push((width, heads, head_dim, chunk));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "(width, heads, elements of a head, tokens of a pass): {wrong:?}");
 }
 
 #[test]

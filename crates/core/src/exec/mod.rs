@@ -286,7 +286,7 @@ impl Program {
             }
         }
         let logits = pass.value(self.graph.logits);
-        if let Some(at) = logits.iter().position(|x| !x.is_finite()) {
+        if let Some(at) = first_non_finite(logits) {
             let vocabulary = self.graph.vocabulary();
             let position = batch.positions[batch.outputs[at / vocabulary]];
             return Err(Error::NonFinite { position, token: at % vocabulary });
@@ -297,6 +297,18 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// The first element that is not finite.
+fn first_non_finite(x: &[f32]) -> Option<usize> {
+    const PART: usize = 1024;
+    /// The bits of the exponent, and its lowest one: only all ones carry into the bit above.
+    const EXPONENT: (u32, u32) = (0x7f80_0000, 0x0080_0000);
+    let carries =
+        |part: &[f32]| part.iter().fold(0, |all, x| all | ((x.to_bits() & EXPONENT.0) + EXPONENT.1));
+    let part = x.chunks(PART).position(|part| carries(part) >> 31 == 1)?;
+    let at = x[part * PART..].iter().position(|x| !x.is_finite())?;
+    Some(part * PART + at)
 }
 
 #[cfg(all(test, not(loom)))]

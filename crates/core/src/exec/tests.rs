@@ -112,3 +112,17 @@ fn a_kernel_that_panics_is_an_error_of_the_step_and_changes_nothing() {
         assert_eq!(state.len(), 2);
     }
 }
+
+#[test]
+fn what_is_not_finite_is_found_where_it_stands() {
+    let finite = [0.0, -0.0, f32::MAX, f32::MIN, 1e-45, -1e-45].map(|x| [x; 500]).concat();
+    assert_eq!(first_non_finite(&finite), None);
+    assert_eq!(first_non_finite(&[]), None);
+    for x in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for at in [0, 1, 1023, 1024, 2047, 2999] {
+            let mut all = finite.clone();
+            (all[at], all[2999]) = (x, x);
+            assert_eq!(first_non_finite(&all), Some(at));
+        }
+    }
+}

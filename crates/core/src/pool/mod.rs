@@ -75,7 +75,7 @@ pub(crate) trait Phases: Sync {
 /// A value on cache lines of its own. Processors fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
-struct Padded<T>(T);
+pub(crate) struct Padded<T>(pub(crate) T);
 
 /// The workers.
 #[derive(Debug)]

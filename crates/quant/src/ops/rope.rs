@@ -84,16 +84,30 @@ fn rotate_half<S: Simd>(s: S, a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[
 
 #[inline(always)]
 fn rotate_interleaved<S: Simd>(s: S, x: &mut [f32], cos: &[f32], sin: &[f32]) {
-    for ((x, cos), sin) in x.chunks_mut(2 * LANES).zip(cos.chunks(LANES)).zip(sin.chunks(LANES)) {
-        let (mut a, mut b) = ([0.0; LANES], [0.0; LANES]);
-        for (i, pair) in x.chunks_exact(2).enumerate() {
-            (a[i], b[i]) = (pair[0], pair[1]);
-        }
-        let (ra, rb) = rotate(s, (s.load(&a), s.load(&b)), (s.load_part(cos), s.load_part(sin)));
-        s.store(ra, &mut a);
-        s.store(rb, &mut b);
-        for (i, pair) in x.chunks_exact_mut(2).enumerate() {
-            (pair[0], pair[1]) = (a[i], b[i]);
-        }
+    let (x, x_rest) = x.as_chunks_mut::<{ 2 * LANES }>();
+    let ((cos, cos_rest), (sin, sin_rest)) = (cos.as_chunks::<LANES>(), sin.as_chunks::<LANES>());
+    for ((x, cos), sin) in x.iter_mut().zip(cos).zip(sin) {
+        rotate_lanes(s, x, s.load(cos), s.load(sin));
+    }
+    if !x_rest.is_empty() {
+        let mut all = [0.0; 2 * LANES];
+        all[..x_rest.len()].copy_from_slice(x_rest);
+        rotate_lanes(s, &mut all, s.load_part(cos_rest), s.load_part(sin_rest));
+        x_rest.copy_from_slice(&all[..x_rest.len()]);
+    }
+}
+
+/// Rotates sixteen neighbouring pairs.
+#[inline(always)]
+fn rotate_lanes<S: Simd>(s: S, x: &mut [f32; 2 * LANES], cos: S::F, sin: S::F) {
+    let (mut a, mut b) = ([0.0; LANES], [0.0; LANES]);
+    for i in 0..LANES {
+        (a[i], b[i]) = (x[2 * i], x[2 * i + 1]);
+    }
+    let (ra, rb) = rotate(s, (s.load(&a), s.load(&b)), (cos, sin));
+    s.store(ra, &mut a);
+    s.store(rb, &mut b);
+    for i in 0..LANES {
+        (x[2 * i], x[2 * i + 1]) = (a[i], b[i]);
     }
 }

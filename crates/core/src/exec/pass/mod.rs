@@ -9,11 +9,13 @@
 
 mod attend;
 mod local;
+mod parts;
 mod product;
 
 use std::cell::RefCell;
 use std::ops::Range;
 
+use self::parts::Parts;
 use super::Program;
 use super::batch::Batch;
 use super::memory::{Memory, Shared};
@@ -21,6 +23,9 @@ use crate::graph::{Graph, Rows, ValueId};
 use crate::plan::{Phase, Plan};
 use crate::pool::Phases;
 use crate::table::Kernels;
+
+/// Chunks of local ops for each worker, if there are tokens enough. More evens out the workers.
+const LOCAL_CHUNKS: usize = 4;
 
 thread_local! {
     /// Scratch of a worker for one packed strip or one row's bytes.
@@ -32,11 +37,13 @@ pub(super) struct Pass<'a> {
     program: &'a Program,
     batch: &'a Batch,
     memory: Shared<'a>,
+    /// Who runs which chunk of the phase of products that runs.
+    parts: Parts,
 }
 
 impl<'a> Pass<'a> {
     pub(super) fn new(program: &'a Program, batch: &'a Batch, memory: &'a mut Memory) -> Pass<'a> {
-        Pass { program, batch, memory: memory.share() }
+        Pass { program, batch, memory: memory.share(), parts: Parts::new(program.runtime.width()) }
     }
 
     fn plan(&self) -> &'a Plan {
@@ -57,6 +64,12 @@ impl<'a> Pass<'a> {
 
     fn tile(&self, rows: Rows) -> usize {
         self.program.runtime.table().column_tile(self.count(rows))
+    }
+
+    /// Column tiles of a chunk of local ops: neighbours, which share cache lines of the state, go to one worker.
+    fn chunk_tiles(&self, rows: Rows) -> usize {
+        let tiles = self.count(rows).div_ceil(self.tile(rows));
+        (tiles / (LOCAL_CHUNKS * self.program.runtime.width())).max(1)
     }
 
     fn rows_of(&self, phase: usize) -> Rows {
@@ -95,24 +108,33 @@ impl Phases for Pass<'_> {
         let n = self.count(rows);
         match &self.plan().phases[phase] {
             _ if n == 0 => 0,
-            Phase::Local(_) => n.div_ceil(self.tile(rows)),
-            Phase::Products(products) => self.products_chunks(products),
+            Phase::Local(_) => n.div_ceil(self.tile(rows)).div_ceil(self.chunk_tiles(rows)),
+            Phase::Products(products) => {
+                let chunks = self.products_chunks(products, n);
+                // All earlier phases are done, and no chunk of this one runs before its number is known.
+                self.parts.deal(chunks);
+                chunks
+            }
             Phase::Attention { info, .. } => self.attention_chunks(info, n),
         }
     }
 
     fn run(&self, phase: usize, chunk: usize, worker: usize) {
         let runtime = &self.program.runtime;
+        let rows = self.rows_of(phase);
+        let (n, tile) = (self.count(rows), self.tile(rows));
         let kernels = Kernels { table: runtime.table(), counters: &runtime.counters, worker };
         match &self.plan().phases[phase] {
             Phase::Local(ops) => {
-                let rows = self.rows_of(phase);
-                let (n, tile) = (self.count(rows), self.tile(rows));
-                for op in ops {
-                    self.local(op, chunk * tile..n.min((chunk + 1) * tile), &kernels);
+                let tiles = self.chunk_tiles(rows);
+                for first in (chunk * tiles..(chunk + 1) * tiles).map(|t| t * tile).take_while(|&t| t < n) {
+                    ops.iter().for_each(|op| self.local(op, first..n.min(first + tile), &kernels));
                 }
             }
-            Phase::Products(products) => self.products(chunk, products, &kernels),
+            Phase::Products(products) => {
+                let chunk = self.parts.take(worker);
+                self.products((chunk, self.products_chunks(products, n)), products, &kernels);
+            }
             Phase::Attention { q, info, out } => self.attention(chunk, (*q, info, *out), &kernels),
         }
     }

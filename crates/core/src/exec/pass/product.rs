@@ -8,34 +8,56 @@ use cera_quant::ops::AddArgs;
 use cera_quant::pack::{STRIP_ROWS, strip_bytes};
 
 use super::{Pass, SCRATCH, expect};
-use crate::graph::MatrixId;
 use crate::plan::Product;
 use crate::table::Kernels;
 
-/// Strips of a chunk of a product. More lowers the cost of claiming, fewer evens out the workers.
-const CHUNK_STRIPS: usize = 4;
+/// Strips of a chunk with many tokens. More lowers the cost of claiming, fewer evens out the workers.
+const MANY_TOKENS_STRIPS: usize = 4;
+
+/// Bytes of weights of a chunk with few tokens, where reading them takes all the time. More lets a worker read on for
+/// longer, fewer evens out workers of different speed.
+const FEW_TOKENS_BYTES: usize = 128 << 10;
+
+/// Chunks of each worker with few tokens at most.
+const FEW_TOKENS_CHUNKS: usize = 8;
 
 impl Pass<'_> {
-    /// Chunks of a phase of products.
-    pub(super) fn products_chunks(&self, products: &[Product]) -> usize {
-        products.iter().map(|p| self.product_chunks(p.weight)).sum()
+    fn strips(&self, product: &Product) -> usize {
+        self.program.weights[product.weight.0].strips()
     }
 
-    /// Runs a chunk of a phase of products.
-    pub(super) fn products(&self, mut chunk: usize, products: &[Product], kernels: &Kernels<'_>) {
+    /// Chunks of a phase of products of `n` tokens. A chunk is some of the strips of all matrices, one after the other.
+    pub(super) fn products_chunks(&self, products: &[Product], n: usize) -> usize {
+        let strips: usize = products.iter().map(|product| self.strips(product)).sum();
+        let workers = self.program.runtime.width();
+        let chunks = if n > self.program.runtime.table().column_tile(n) {
+            strips.div_ceil(MANY_TOKENS_STRIPS).next_multiple_of(workers)
+        } else {
+            let weights = products.iter().map(|product| &self.program.weights[product.weight.0]);
+            let bytes: usize = weights.map(|w| w.m() * w.row_bytes()).sum();
+            workers * (bytes / workers / FEW_TOKENS_BYTES).clamp(1, FEW_TOKENS_CHUNKS)
+        };
+        chunks.min(strips)
+    }
+
+    /// Runs a chunk of `chunks` of a phase of products.
+    pub(super) fn products(
+        &self,
+        (chunk, chunks): (usize, usize),
+        products: &[Product],
+        kernels: &Kernels<'_>,
+    ) {
+        let all: usize = products.iter().map(|product| self.strips(product)).sum();
+        let [start, end] = [chunk, chunk + 1].map(|chunk| chunk * all / chunks);
+        let mut first = 0;
         for product in products {
-            let chunks = self.product_chunks(product.weight);
-            if chunk < chunks {
-                let strips = self.program.weights[product.weight.0].strips();
-                let range = chunk * CHUNK_STRIPS..strips.min((chunk + 1) * CHUNK_STRIPS);
-                return self.product(product, range, kernels);
+            let strips = self.strips(product);
+            let range = start.clamp(first, first + strips) - first..end.clamp(first, first + strips) - first;
+            if !range.is_empty() {
+                self.product(product, range, kernels);
             }
-            chunk -= chunks;
+            first += strips;
         }
-    }
-
-    fn product_chunks(&self, weight: MatrixId) -> usize {
-        self.program.weights[weight.0].strips().div_ceil(CHUNK_STRIPS)
     }
 
     /// Computes `strips` of a product for every row.
