@@ -82,8 +82,10 @@ impl Pass<'_> {
             SCRATCH.with_borrow_mut(|scratch| {
                 let size = expect(strip_bytes(weight.format(), weight.k()));
                 scratch.resize(scratch.len().max(size), 0);
+                // The worker goes on with the strip after these, unless its part ends here.
+                let ahead = weight.strips().min(strips.end + 1);
                 for s in strips.clone() {
-                    let Some(w) = expect(weight.pack_first_strip(s..strips.end, scratch)) else { continue };
+                    let Some(w) = expect(weight.pack_first_strip(s..ahead, scratch)) else { continue };
                     let out = view(s * STRIP_ROWS, w.m());
                     kernels.matmul(&GemmArgs { w, x, strips: 0..1, tiles: 0..x.tiles(), out });
                 }
