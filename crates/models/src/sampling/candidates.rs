@@ -22,6 +22,30 @@ fn rank(a: &Candidate, b: &Candidate) -> Ordering {
     b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal).then(a.id.cmp(&b.id))
 }
 
+/// The highest logit, negative infinity if there is none, and whether any is NaN: those are passed over.
+pub(super) fn highest(logits: &[f32]) -> (f32, bool) {
+    let mut best = [f32::NEG_INFINITY; LANES];
+    let mut nan = [false; LANES];
+    let (whole, rest) = logits.as_chunks::<LANES>();
+    let mut last = [f32::NEG_INFINITY; LANES];
+    last[..rest.len()].copy_from_slice(rest);
+    for logits in whole.iter().chain([&last]) {
+        for i in 0..LANES {
+            best[i] = if logits[i] > best[i] { logits[i] } else { best[i] };
+            nan[i] |= logits[i].is_nan();
+        }
+    }
+    (best.into_iter().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a }), nan.contains(&true))
+}
+
+/// The lowest id of a logit that equals `logit`.
+pub(super) fn first(logits: &[f32], logit: f32) -> Option<usize> {
+    const PART: usize = 512;
+    let holds = |part: &[f32]| part.iter().fold(false, |any, &x| any | (x == logit));
+    let part = PART * logits.chunks(PART).position(holds)?;
+    logits[part..].iter().position(|&x| x == logit).map(|at| part + at)
+}
+
 /// Fills `pool` with the best `k` of the scores that are above negative infinity, in no order if there were more than
 /// `k`, else in the order of ids.
 pub(super) fn best(scores: impl ExactSizeIterator<Item = f64>, k: usize, pool: &mut Vec<Candidate>) {

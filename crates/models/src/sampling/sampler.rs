@@ -90,8 +90,13 @@ impl Sampler {
     /// token is left. No random number has been drawn then, and the window is as it was.
     pub fn sample(&mut self, logits: &[f32], step: u64) -> Result<Choice, SampleError> {
         let best = self.check(logits, step)?;
-        self.score(logits);
-        let token = if self.params.temperature == 0.0 { self.highest() } else { self.draw() };
+        let greedy = self.params.temperature == 0.0;
+        let token = if greedy && self.params.logit_bias.is_empty() && self.penalties.is_none() {
+            candidates::first(logits, best).map(|id| id as u32)
+        } else {
+            self.score(logits);
+            if greedy { self.highest() } else { self.draw() }
+        };
         let token = token.ok_or(SampleError::AllBanned { step })?;
         self.accept(token);
         let mut choice = Choice { token, logprob: None, top: Vec::new() };
@@ -107,13 +112,13 @@ impl Sampler {
             let (expected, found) = (self.vocabulary, logits.len());
             return Err(SampleError::LogitCount { step, expected, found });
         }
-        let bad = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
-        if let Some(at) = logits.iter().position(bad) {
+        let (best, any_nan) = candidates::highest(logits);
+        if any_nan || best == f32::INFINITY {
+            let bad = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
+            let at = logits.iter().position(bad).unwrap_or_default();
             let found = if logits[at].is_nan() { "NaN" } else { "inf" };
             return Err(SampleError::NonFinite { step, token: at as u32, found });
         }
-        let best =
-            logits.iter().fold(f32::NEG_INFINITY, |best, &logit| if logit > best { logit } else { best });
         if best == f32::NEG_INFINITY { Err(SampleError::AllMasked { step }) } else { Ok(best) }
     }
 

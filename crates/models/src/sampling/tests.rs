@@ -200,6 +200,27 @@ fn case_60_greedy_is_the_argmax_with_ties_to_the_lowest_id() {
 }
 
 #[test]
+fn the_highest_of_many_logits_is_found_wherever_it_stands() {
+    let mut wrong = Vec::new();
+    for len in [1_usize, 15, 16, 17, 511, 512, 513, 1100] {
+        for at in (0..len).step_by(len.div_ceil(37)) {
+            let mut logits: Vec<f32> = (0..len).map(|i| ((i * 7919) % 997) as f32 / -100.0 - 1.0).collect();
+            logits[at] = 0.5;
+            logits[len - 1] = 0.5;
+            let mut sampler = Sampler::new(SamplingParams::greedy(), len).unwrap();
+            let found = sampler.sample(&logits, 3).unwrap().token;
+            logits[at] = f32::NAN;
+            let error = sampler.sample(&logits, 3).unwrap_err();
+            let expected = SampleError::NonFinite { step: 3, token: at as u32, found: "NaN" };
+            if found as usize != at || error != expected {
+                wrong.push((len, at));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "(logits, the highest): {wrong:?}");
+}
+
+#[test]
 fn penalties_follow_their_definitions() {
     let logits = [1.0, -1.0, 0.5, 0.0, 3.0];
     let base = SamplingParams { penalty_window: 8, logprobs: None, ..plain() };
