@@ -6,8 +6,11 @@ use cera_core::KernelTable;
 use cera_quant::Format;
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::blocks::dequantize_row;
-use cera_quant::kv::{AppendArgs, KvPages, KvShape, PAGE_KEYS};
-use cera_quant::ops::{Activation, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs, RopePairs, rope_table};
+use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS};
+use cera_quant::ops::{
+    Activation, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, RmsNormArgs, RopeArgs, RopePairs,
+    Visible, rope_table,
+};
 use cera_quant::pack::{self, PackedRef};
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
@@ -135,8 +138,8 @@ impl Work for Dequantize {
     }
 }
 
-/// A cache element type with the kernels of a table.
-pub(crate) trait Cached: Copy + Default {
+/// What a cache consists of, with the kernels of a table.
+pub(crate) trait Cached: KvUnit + Default {
     fn append(table: &KernelTable, args: &mut AppendArgs<'_, Self>);
     fn attention(table: &KernelTable, args: &mut AttentionArgs<'_, Self>);
 }
@@ -170,15 +173,16 @@ pub(crate) struct Attention<T> {
     positions: usize,
     q: Vec<f32>,
     out: Vec<f32>,
+    scratch: AttentionScratch,
 }
 
 impl<T: Cached> Attention<T> {
     /// Queries and positions; keys and values have `dim` elements.
     pub(crate) fn new(table: &KernelTable, (queries, positions, dim): (usize, usize, usize)) -> Attention<T> {
         let shape = KvShape { heads: 1, k_dim: dim, v_dim: dim };
-        let pages = vec![vec![T::default(); shape.page_len()]; positions.div_ceil(PAGE_KEYS)];
+        let pages = vec![vec![T::default(); T::head_len(shape)]; positions.div_ceil(PAGE_KEYS)];
         let (q, out) = (values(queries * dim, 3), vec![0.0; queries * dim]);
-        let mut attention = Attention { shape, pages, positions, q, out };
+        let mut attention = Attention { shape, pages, positions, q, out, scratch: AttentionScratch::new() };
         let (k, v) = (values(positions * dim, 4), values(positions * dim, 5));
         let pointers = attention.pointers();
         for (position, (k, v)) in k.chunks_exact(dim).zip(v.chunks_exact(dim)).enumerate() {
@@ -197,12 +201,20 @@ impl<T: Cached> Attention<T> {
 impl<T: Cached> Work for Attention<T> {
     fn run(&mut self, table: &KernelTable) -> Written<'_> {
         let pointers = self.pointers();
-        // SAFETY: the pages are vectors of `page_len` elements, which `self` owns and nobody else uses meanwhile.
+        // SAFETY: the pages are vectors of the units of the one head, which `self` owns and nobody else uses meanwhile.
         let pages = unsafe { KvPages::from_raw(self.shape, &pointers) };
-        let (visible, scale) = (0..self.positions, 0.125);
         T::attention(
             table,
-            &mut AttentionArgs { pages, head: 0, visible, scale, q: &self.q, out: &mut self.out },
+            &mut AttentionArgs {
+                pages,
+                head: 0,
+                tokens: 1,
+                visible: Visible { end: self.positions, window: None },
+                scale: 0.125,
+                q: &self.q,
+                out: AttentionOut::Whole(&mut self.out),
+                scratch: &mut self.scratch,
+            },
         );
         Written::Floats(&self.out)
     }

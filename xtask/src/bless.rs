@@ -33,6 +33,8 @@ struct Entry {
     tokens: usize,
     kv_f32: String,
     kv_f16: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    kv_q8_0: String,
 }
 
 /// Entries by name.
@@ -132,8 +134,13 @@ mod tests {
     use super::*;
 
     fn golden(entries: &[(&str, &str)]) -> Golden {
-        let entry =
-            |hash: &str| Entry { file: "f".into(), tokens: 96, kv_f32: hash.into(), kv_f16: "h".into() };
+        let entry = |hash: &str| Entry {
+            file: "f".into(),
+            tokens: 96,
+            kv_f32: hash.into(),
+            kv_f16: "h".into(),
+            kv_q8_0: String::new(),
+        };
         entries.iter().map(|(name, hash)| ((*name).to_string(), entry(hash))).collect()
     }
 

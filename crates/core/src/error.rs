@@ -1,6 +1,7 @@
 //! The error type of this crate.
 
 use cera_quant::QuantError;
+use cera_quant::kv::KvType;
 
 /// What can go wrong in building and running a graph.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -60,6 +61,16 @@ pub enum Error {
     /// A state or snapshot belongs to another model or KV type.
     #[error("the state belongs to another model or another KV type")]
     StateMismatch,
+    /// The heads of a layer are not whole blocks of the KV type.
+    #[error("a {} cache needs heads of whole blocks, not of {k_dim} and {v_dim} elements", kv.label())]
+    KvBlocks {
+        /// The KV type.
+        kv: KvType,
+        /// Elements of a key.
+        k_dim: usize,
+        /// Elements of a value.
+        v_dim: usize,
+    },
     /// A stored state cannot be read.
     #[error("the stored state cannot be read: {reason}")]
     Read {

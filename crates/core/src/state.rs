@@ -27,7 +27,7 @@ impl StateSpec {
     /// Bytes of state for `positions` positions, in whole pages.
     pub fn bytes(&self, kv: KvType, positions: usize) -> usize {
         let pages = positions.div_ceil(PAGE_KEYS);
-        let page = |LayerState::Kv(shape): &LayerState| shape.page_len() * kv.bytes();
+        let page = |LayerState::Kv(shape): &LayerState| kv.page_bytes(*shape);
         pages.saturating_mul(self.layers.iter().map(page).sum())
     }
 }
@@ -141,7 +141,7 @@ impl SeqState {
         state.check_room(len)?;
         for (layer, LayerState::Kv(shape)) in state.layers.iter_mut().zip(&self.spec.layers) {
             for _ in 0..len.div_ceil(PAGE_KEYS) {
-                let mut page = AlignedBuf::zeroed(shape.page_len() * self.kv.bytes())?;
+                let mut page = AlignedBuf::zeroed(self.kv.page_bytes(*shape))?;
                 input.read_exact(&mut page).map_err(|error| Error::Read { reason: error.to_string() })?;
                 layer.push(Arc::new(page));
             }
@@ -154,8 +154,12 @@ impl SeqState {
     /// Whether `tokens` more positions fit.
     ///
     /// # Errors
-    /// [`Error::ContextFull`] with the counts.
+    /// [`Error::ContextFull`] with the counts; [`Error::KvBlocks`] if the state cannot hold any.
     pub(crate) fn check_room(&self, tokens: usize) -> Result<(), Error> {
+        let unfit = |LayerState::Kv(shape): &&LayerState| !self.kv.fits(*shape);
+        if let Some(LayerState::Kv(shape)) = self.spec.layers.iter().find(unfit) {
+            return Err(Error::KvBlocks { kv: self.kv, k_dim: shape.k_dim, v_dim: shape.v_dim });
+        }
         if tokens > self.limit.saturating_sub(self.len) {
             return Err(Error::ContextFull { held: self.len, added: tokens, limit: self.limit });
         }
@@ -174,7 +178,7 @@ impl SeqState {
         layers
             .map(|(layer, LayerState::Kv(shape))| {
                 while layer.len() < pages {
-                    layer.push(Arc::new(AlignedBuf::zeroed(shape.page_len() * kv.bytes())?));
+                    layer.push(Arc::new(AlignedBuf::zeroed(kv.page_bytes(*shape))?));
                 }
                 for page in &mut layer[first.min(pages)..] {
                     if Arc::get_mut(page).is_none() {

@@ -21,12 +21,16 @@ fn matrix(m: usize) -> Matrix {
 
 /// Embedding, one attention layer, output head.
 fn program(runtime: &Arc<Runtime>) -> Program {
+    program_with(runtime, None)
+}
+
+/// As [`program`], with a window.
+fn program_with(runtime: &Arc<Runtime>, window: Option<usize>) -> Program {
     let mut g = GraphBuilder::new();
     let table = g.matrix("table", Format::F32, VOCABULARY, WIDTH);
     let x = g.embed("x", table);
     let state = g.kv_state(KvShape { heads: 4, k_dim: 16, v_dim: 16 });
-    let context =
-        g.attention("context", (x, x, x), AttentionInfo { state, scale: 0.25, window: None }).unwrap();
+    let context = g.attention("context", (x, x, x), AttentionInfo { state, scale: 0.25, window }).unwrap();
     let y = g.add("sum", context, x).unwrap();
     let y = g.select_outputs("rows", y).unwrap();
     let logits = g.linear("logits", y, table, None).unwrap();
@@ -61,6 +65,39 @@ fn more_threads_than_processors_have_the_same_bits() {
     let expected = generate(&program(&runtime(1)), 3);
     for width in [2, 16] {
         assert!(generate(&program(&runtime(width)), 3) == expected, "{width} threads");
+    }
+}
+
+/// The bits of the last logits of a long prompt and of tokens after it, of two sequences at once.
+fn continue_long(program: &Program) -> Vec<u32> {
+    let token = |i: usize| (i * 17 % VOCABULARY) as u32;
+    let mut states = [program.new_state(KvType::F32, 800), program.new_state(KvType::F16, 800)];
+    let mut bits = Vec::new();
+    for tokens in [0..590, 590..591, 591..592, 592..595] {
+        let tokens: Vec<u32> = tokens.map(token).collect();
+        let mut steps = Vec::new();
+        for (i, state) in states.iter_mut().enumerate() {
+            let tokens = &tokens[i * tokens.len() / 4..];
+            steps.push(SeqStep { state, tokens, want: Want::Last });
+        }
+        bits.extend(program.step(&mut steps).unwrap().data().iter().map(|x| x.to_bits()));
+    }
+    bits
+}
+
+#[test]
+fn keys_that_are_split_over_the_workers_have_the_same_bits() {
+    for window in [None, Some(300), Some(1)] {
+        let merges =
+            |program: &Program| calls(program).iter().any(|(name, n)| name.contains("merge") && *n > 0);
+        let alone = program_with(&runtime(1), window);
+        let expected = continue_long(&alone);
+        assert!(!merges(&alone), "one worker needs no parts");
+        for width in [2, 3, 16] {
+            let program = program_with(&runtime(width), window);
+            assert!(continue_long(&program) == expected, "{width} threads, {window:?}");
+            assert!(merges(&program) == (width > 2 && window != Some(1)), "{width} threads, {window:?}");
+        }
     }
 }
 

@@ -273,3 +273,14 @@ fn the_table_multiplies_and_refuses_what_does_not_fit() {
     assert_eq!(table.matmul(w, acts, &mut short), Err(expected));
     assert!(table.quantize(ActFormat::Q8x32, &x, k, &mut [0; 7]).is_err());
 }
+
+#[test]
+fn a_cache_of_blocks_wants_heads_of_whole_blocks() {
+    let program = program_of(graph(None, None, RopePairs::Half));
+    let mut state = program.new_state(KvType::Q8_0, 9);
+    let result = program.step(&mut [SeqStep { state: &mut state, tokens: &[1], want: Want::All }]);
+    let error = result.unwrap_err();
+    assert_eq!(error, Error::KvBlocks { kv: KvType::Q8_0, k_dim: 8, v_dim: 8 });
+    assert_eq!(error.to_string(), "a q8_0 cache needs heads of whole blocks, not of 8 and 8 elements");
+    assert_eq!(state.len(), 0);
+}

@@ -3,8 +3,8 @@
 use crate::Format;
 use crate::acts::ActFormat;
 use crate::args::GemmArgs;
-use crate::kv::AppendArgs;
-use crate::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+use crate::kv::{AppendArgs, Q8Unit};
+use crate::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
 
 /// A matrix kernel.
 ///
@@ -37,8 +37,11 @@ pub struct Ops {
     pub rope: for<'a> unsafe fn(&mut RopeArgs<'a>),
     pub attention_f32: for<'a> unsafe fn(&mut AttentionArgs<'a, f32>),
     pub attention_f16: for<'a> unsafe fn(&mut AttentionArgs<'a, u16>),
+    pub attention_q8_0: for<'a> unsafe fn(&mut AttentionArgs<'a, Q8Unit>),
+    pub merge_attention: for<'a> unsafe fn(&mut MergeArgs<'a>),
     pub append_f32: for<'a> unsafe fn(&mut AppendArgs<'a, f32>),
     pub append_f16: for<'a> unsafe fn(&mut AppendArgs<'a, u16>),
+    pub append_q8_0: for<'a> unsafe fn(&mut AppendArgs<'a, Q8Unit>),
 }
 
 /// The integer dot product of a tier at its fastest: on registers alone, in more chains than its latency asks for. It

@@ -16,8 +16,8 @@ macro_rules! by_intrinsics {
 /// The f32 operations of a tier: each is the generic one on the lanes of the tier, compiled for the tier.
 macro_rules! f32_ops {
     ($gate:ident, $lanes:ty) => {
-        use cera_quant::kv::{self, AppendArgs};
-        use cera_quant::ops::{self, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+        use cera_quant::kv::{self, AppendArgs, Q8Unit};
+        use cera_quant::ops::{self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
 
         f32_ops! { @stamp $gate, $lanes;
             rms_norm(RmsNormArgs<'_>) = ops::rms_norm;
@@ -26,8 +26,11 @@ macro_rules! f32_ops {
             rope(RopeArgs<'_>) = ops::rope;
             attention_f32(AttentionArgs<'_, f32>) = ops::attention;
             attention_f16(AttentionArgs<'_, u16>) = ops::attention;
+            attention_q8_0(AttentionArgs<'_, Q8Unit>) = ops::attention_q8_0;
+            merge_attention(MergeArgs<'_>) = ops::merge_attention;
             append_f32(AppendArgs<'_, f32>) = kv::append;
             append_f16(AppendArgs<'_, u16>) = kv::append;
+            append_q8_0(AppendArgs<'_, Q8Unit>) = kv::append_q8_0;
         }
     };
     (@stamp $gate:ident, $lanes:ty; $($name:ident($args:ty) = $generic:path;)*) => {

@@ -23,6 +23,9 @@ pub(crate) enum KvArg {
     F32,
     /// Half precision.
     F16,
+    /// Bytes with a scale per 32 elements.
+    #[value(name = "q8_0")]
+    Q8_0,
 }
 
 impl From<KvArg> for KvType {
@@ -30,6 +33,7 @@ impl From<KvArg> for KvType {
         match arg {
             KvArg::F32 => KvType::F32,
             KvArg::F16 => KvType::F16,
+            KvArg::Q8_0 => KvType::Q8_0,
         }
     }
 }

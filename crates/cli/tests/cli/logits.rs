@@ -8,7 +8,7 @@ use cera_models::gguf::LoadMode;
 use cera_models::{Model, ModelOptions, logits_hash};
 use cera_quant::kv::KvType;
 
-use crate::program::{cera, fixture, json, logits, logits_with};
+use crate::program::{cera, fixture, json, logits, logits_with, run};
 
 const TOKENS: [u32; 9] = [7, 300, 2, 2, 41, 383, 0, 19, 100];
 
@@ -32,7 +32,10 @@ fn the_file_has_the_logits_of_the_library_however_they_are_computed() {
         ["arch/llama/model.gguf", "arch/mistral/model.gguf", "quant/model-Q4_K.gguf", "quant/model-BF16.gguf"]
     {
         let path = fixture(model);
-        for (kv, label) in [(KvType::F32, "f32"), (KvType::F16, "f16")] {
+        for (kv, label) in [(KvType::F32, "f32"), (KvType::F16, "f16"), (KvType::Q8_0, "q8_0")] {
+            if kv == KvType::Q8_0 && !model.starts_with("quant/") {
+                continue;
+            }
             let expected = of_library(&path, kv);
             let vocabulary = expected.len() / TOKENS.len();
             let hash = logits_hash(&expected).unwrap();
@@ -57,6 +60,13 @@ fn the_file_has_the_logits_of_the_library_however_they_are_computed() {
             assert_eq!(last.sha256, logits_hash(&last.data).unwrap());
         }
     }
+}
+
+#[test]
+fn a_cache_of_blocks_is_refused_for_heads_of_24() {
+    let path = fixture("arch/mistral/model.gguf");
+    let error = run(&[&"logits", &"-m", &path, &"--tokens", &"1,2", &"--kv", &"q8_0"]).failure();
+    assert!(error.contains("a q8_0 cache needs heads of whole blocks, not of 24 and 24"), "{error}");
 }
 
 #[test]

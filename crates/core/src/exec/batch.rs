@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cera_quant::kv::{KvPages, KvShape, KvType};
+use cera_quant::kv::{KvPages, KvShape, KvType, KvUnit};
 use cera_quant::ops::rope_table;
 
 use super::SeqStep;
@@ -125,6 +125,15 @@ impl Batch {
         (&cos[token * pairs..][..pairs], &sin[token * pairs..][..pairs])
     }
 
+    /// The tokens of each sequence.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut from = 0;
+        self.sequences.chunk_by(|a, b| a == b).map(move |run| {
+            from += run.len();
+            from - run.len()..from
+        })
+    }
+
     /// The KV type of a token's sequence.
     pub(super) fn kv_type(&self, token: usize) -> KvType {
         self.kv[self.sequences[token]]
@@ -133,9 +142,9 @@ impl Batch {
     /// The pages of a token's sequence in one layer.
     ///
     /// # Safety
-    /// - `T` is the element type of the sequence's KV type;
+    /// - `T` is what the pages of the sequence's KV type consist of;
     /// - the states of the pass are borrowed exclusively for it, and a phase does not read positions that it writes.
-    pub(super) unsafe fn pages<T: Copy>(
+    pub(super) unsafe fn pages<T: KvUnit>(
         &self,
         token: usize,
         state: StateId,
@@ -143,7 +152,7 @@ impl Batch {
     ) -> (KvPages<'_, T>, KvShape) {
         let pages: &[*mut u8] = &self.pages[self.sequences[token]].0[state.0];
         // SAFETY: pointers to different types have one representation; a page is a buffer at a multiple of 64 bytes with
-        // `page_len` elements of the sequence's type, zero-initialised, kept by the state for the whole pass. The caller
+        // the units of a page of the sequence's type, zero-initialised, kept by the state for the whole pass. The caller
         // promises the type and the absence of conflicting use.
         let view = unsafe {
             let pages = std::slice::from_raw_parts(pages.as_ptr().cast::<*mut T>(), pages.len());

@@ -13,6 +13,8 @@ pub(super) struct Memory {
     /// The offset of every slot, in bytes.
     offsets: Vec<usize>,
     capacity: usize,
+    /// Parts of attention, before they are joined.
+    parts: AlignedBuf,
 }
 
 impl Memory {
@@ -27,7 +29,7 @@ impl Memory {
             offsets.push(end);
             end += (row * capacity).next_multiple_of(ALIGN);
         }
-        Ok(Memory { buf: AlignedBuf::zeroed(end)?, offsets, capacity })
+        Ok(Memory { buf: AlignedBuf::zeroed(end)?, offsets, capacity, parts: AlignedBuf::zeroed(0)? })
     }
 
     /// Tokens that fit.
@@ -35,9 +37,22 @@ impl Memory {
         self.capacity
     }
 
-    /// The memory as the workers of one pass share it.
-    pub(super) fn share(&mut self) -> Shared<'_> {
-        Shared { base: self.buf.as_ptr_mut(), offsets: &self.offsets, capacity: self.capacity }
+    /// The memory as the workers of one pass share it, with `parts` elements for parts of attention.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(super) fn share(&mut self, parts: usize) -> Result<Shared<'_>, Error> {
+        let bytes = parts * size_of::<f32>();
+        if self.parts.len() < bytes {
+            // A sequence grows token by token; its parts do not.
+            self.parts = AlignedBuf::zeroed(bytes.next_power_of_two())?;
+        }
+        Ok(Shared {
+            base: self.buf.as_ptr_mut(),
+            offsets: &self.offsets,
+            capacity: self.capacity,
+            parts: (self.parts.as_ptr_mut().cast(), self.parts.len() / size_of::<f32>()),
+        })
     }
 }
 
@@ -47,6 +62,8 @@ pub(super) struct Shared<'a> {
     base: *mut u8,
     offsets: &'a [usize],
     capacity: usize,
+    /// The parts and how many elements they have.
+    parts: (*mut f32, usize),
 }
 
 // SAFETY: `Shared` only gives addresses inside of the borrowed memory; its accessors are `unsafe` and ask for the absence
@@ -86,6 +103,31 @@ impl<'a> Shared<'a> {
         let (ptr, len) = (self.at(place, &rows).cast::<f32>(), rows.len() * place.row / size_of::<f32>());
         // SAFETY: as in `rows`; the caller promises that nobody else uses them.
         unsafe { std::slice::from_raw_parts_mut(ptr, len) }
+    }
+
+    fn part(&self, range: &Range<usize>) -> *mut f32 {
+        let (base, len) = self.parts;
+        assert!(range.start <= range.end && range.end <= len, "parts {range:?} of {len}");
+        base.wrapping_add(range.start)
+    }
+
+    /// Elements of the parts.
+    ///
+    /// # Safety
+    /// Nobody writes these elements for the lifetime of the slice.
+    pub(super) unsafe fn parts(&self, range: Range<usize>) -> &'a [f32] {
+        // SAFETY: `part` keeps the range inside of the parts, which are initialised; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts(self.part(&range), range.len()) }
+    }
+
+    /// Elements of the parts, to write.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these elements for the lifetime of the slice.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn parts_mut(&self, range: Range<usize>) -> &'a mut [f32] {
+        // SAFETY: as in `parts`.
+        unsafe { std::slice::from_raw_parts_mut(self.part(&range), range.len()) }
     }
 
     /// Bytes of the first `rows` rows of a buffer.

@@ -181,7 +181,8 @@ impl Program {
         self.plan.bytes_per_token() * tokens
     }
 
-    /// An empty sequence that can grow to `limit` positions.
+    /// An empty sequence that can grow to `limit` positions. Steps of it fail with [`Error::KvBlocks`] if the heads of the
+    /// graph are not whole blocks of the KV type.
     pub fn new_state(&self, kv: KvType, limit: usize) -> SeqState {
         SeqState::new(self.state.clone(), kv, limit)
     }
@@ -189,7 +190,7 @@ impl Program {
     /// Adds tokens to sequences and gives the wanted logits. Every sequence gets the bits that it gets alone.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::ContextFull`] or [`Error::StateMismatch`], before anything is computed;
+    /// [`Error::Token`], [`Error::ContextFull`], [`Error::KvBlocks`] or [`Error::StateMismatch`], before anything is computed;
     /// [`Error::NonFinite`] if a wanted logit is not finite; [`Error::Nested`] if called from inside of a step. In all
     /// cases, and after [`Error::Panic`], no state has changed.
     pub fn step(&self, steps: &mut [SeqStep<'_>]) -> Result<Logits, Error> {
@@ -274,7 +275,7 @@ impl Program {
             Some(memory) if memory.capacity() >= batch.len() => memory,
             _ => workspace.insert(Memory::new(&self.plan, batch.len())?),
         };
-        let pass = Pass::new(self, &batch, memory);
+        let pass = Pass::new(self, &batch, memory)?;
         if values.is_empty() {
             session.run(&pass, 0..self.plan.phases.len(), *cancel)?;
         } else {

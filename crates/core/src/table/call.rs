@@ -2,8 +2,8 @@
 
 use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
-use cera_quant::kv::{AppendArgs, KvElem};
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
+use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
 
 use super::{F32Op, KernelOp, KernelTable};
 use crate::counters::Counters;
@@ -17,11 +17,11 @@ pub(crate) struct Kernels<'a> {
     pub(crate) worker: usize,
 }
 
-/// A KV element type with its kernels.
-pub(crate) trait KvKernels: KvElem {
-    /// Runs the attention of this element type.
+/// What the pages of a cache consist of, with its kernels.
+pub(crate) trait KvKernels: KvUnit {
+    /// Runs the attention over such a cache.
     fn attention(kernels: &Kernels<'_>, args: &mut AttentionArgs<'_, Self>);
-    /// Runs the append of this element type.
+    /// Runs the append to such a cache.
     ///
     /// # Safety
     /// As [`cera_quant::kv::append`].
@@ -59,6 +59,7 @@ macro_rules! kv_kernels {
 
 kv_kernels!(f32, attention_f32, F32Op::AttentionF32, append_f32, F32Op::AppendF32);
 kv_kernels!(u16, attention_f16, F32Op::AttentionF16, append_f16, F32Op::AppendF16);
+kv_kernels!(Q8Unit, attention_q8_0, F32Op::AttentionQ8_0, append_q8_0, F32Op::AppendQ8_0);
 
 impl Kernels<'_> {
     fn hit(&self, op: KernelOp) {
@@ -93,6 +94,10 @@ impl Kernels<'_> {
     op!(
         /// Runs the RMS normalisation.
         rms_norm, F32Op::RmsNorm, RmsNormArgs
+    );
+    op!(
+        /// Joins parts of attention.
+        merge_attention, F32Op::MergeAttention, MergeArgs
     );
     op!(
         /// Runs the addition.

@@ -44,10 +44,16 @@ f32_ops! {
     AttentionF32 "attention-f32";
     /// Attention over an f16 cache.
     AttentionF16 "attention-f16";
+    /// Attention over a q8_0 cache.
+    AttentionQ8_0 "attention-q8_0";
+    /// Joining parts of attention.
+    MergeAttention "merge-f32";
     /// Writing to an f32 cache.
     AppendF32 "append-f32";
     /// Writing to an f16 cache.
     AppendF16 "append-f16";
+    /// Writing to a q8_0 cache.
+    AppendQ8_0 "append-q8_0";
 }
 
 /// What a kernel computes.

@@ -1,7 +1,7 @@
 //! The f32 operations of a table.
 
-use cera_quant::kv::AppendArgs;
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+use cera_quant::kv::{AppendArgs, Q8Unit};
+use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
 
 use super::KernelTable;
 use crate::pool::DefaultMode;
@@ -33,6 +33,10 @@ ops! {
     attention_f32: AttentionArgs<'_, f32>;
     /// Attention over an f16 cache: [`cera_quant::ops::attention`].
     attention_f16: AttentionArgs<'_, u16>;
+    /// Attention over a q8_0 cache: [`cera_quant::ops::attention_q8_0`].
+    attention_q8_0: AttentionArgs<'_, Q8Unit>;
+    /// Joining parts of attention: [`cera_quant::ops::merge_attention`].
+    merge_attention: MergeArgs<'_>;
 }
 
 /// Writing to the cache.
@@ -55,5 +59,15 @@ impl KernelTable {
         let _mode = DefaultMode::enter();
         // SAFETY: as for `append_f32`.
         unsafe { (self.ops.append_f16)(args) }
+    }
+
+    /// Writing to a q8_0 cache: [`cera_quant::kv::append_q8_0`].
+    ///
+    /// # Safety
+    /// As [`cera_quant::kv::append_q8_0`].
+    pub unsafe fn append_q8_0(&self, args: &mut AppendArgs<'_, Q8Unit>) {
+        let _mode = DefaultMode::enter();
+        // SAFETY: as for `append_f32`.
+        unsafe { (self.ops.append_q8_0)(args) }
     }
 }

@@ -81,7 +81,7 @@ fn batched(model: &Model, tokens: &[u32], kv: KvType) -> Vec<f32> {
 }
 
 /// The KV types that have golden hashes.
-pub(crate) const KV_TYPES: [KvType; 2] = [KvType::F32, KvType::F16];
+pub(crate) const KV_TYPES: [KvType; 3] = [KvType::F32, KvType::F16, KvType::Q8_0];
 
 /// A way to get the logits of a sequence, on each of some KV types: none may depart from the first cell.
 #[derive(Clone)]
@@ -118,6 +118,12 @@ impl Cell {
         Cell { passes, ..Cell::new(&name, threads, program(chunk), whole) }
     }
 
+    /// The floating-point types of those that the cell has.
+    pub(crate) fn without_q8_0(self) -> Cell {
+        let floats = self.kv.iter().take_while(|&&kv| kv != KvType::Q8_0).count();
+        Cell { kv: &self.kv[..floats], ..self }
+    }
+
     fn with_f16_only(self) -> Cell {
         Cell { kv: &[KvType::F16], ..self }
     }
@@ -147,7 +153,7 @@ pub(crate) fn all() -> Vec<Cell> {
     std::iter::once(first).chain(rest).chain(arranged).collect()
 }
 
-/// Threads by chunks, both KV types each: for sequences that are longer than a chunk of keys and a pass.
+/// Threads by chunks, all KV types each: for sequences that are longer than a chunk of keys and a pass.
 pub(crate) fn long() -> Vec<Cell> {
     matrix().collect()
 }

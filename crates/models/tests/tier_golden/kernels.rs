@@ -73,6 +73,7 @@ fn expected(
     let caches = |kv: KvType| match kv {
         KvType::F32 => [F32Op::AttentionF32, F32Op::AppendF32],
         KvType::F16 => [F32Op::AttentionF16, F32Op::AppendF16],
+        KvType::Q8_0 => [F32Op::AttentionQ8_0, F32Op::AppendQ8_0],
     };
     let always = [F32Op::RmsNorm, F32Op::Add, F32Op::Gated, F32Op::Rope];
     let others = |kv: &[KvType]| -> BTreeSet<String> {
@@ -93,6 +94,9 @@ fn expected(
         Passes::Several | Passes::AtLeastSeveral => required.extend(named(&mut several.clone())),
     }
     let mut allowed = required.clone();
+    // Only passes of few tokens over long caches have parts to join.
+    let merges = |id: &KernelId| id.op == KernelOp::F32(F32Op::MergeAttention);
+    allowed.extend(named(&mut table.kernels().filter(merges)));
     if passes == Passes::AtLeastSeveral {
         allowed.extend(others(&[KvType::F32, KvType::F16]));
         allowed.extend(named(&mut several.chain(one)));

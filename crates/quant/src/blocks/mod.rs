@@ -11,6 +11,7 @@ pub use layout::{
     Block, BlockIq4Nl, BlockIq4Xs, BlockMxfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
     BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, F16Le, cast_blocks, cast_blocks_mut,
 };
+pub(crate) use quantize::quantize_q8_0;
 pub use quantize::quantize_row;
 
 use crate::{Format, QuantError};

@@ -136,9 +136,26 @@ impl Quantize<32> for BlockQ4_1 {
 
 impl Quantize<32> for BlockQ8_0 {
     fn quantize(x: &[f32; 32]) -> Option<BlockQ8_0> {
-        let d = x[extreme(x)].abs() / 127.0;
-        let scale = inverse(d);
-        Some(BlockQ8_0 { d: half(d)?, qs: x.map(|x| round_half_away(x * scale)) })
+        let (d, qs) = q8_0(x);
+        Some(BlockQ8_0 { d: half(d)?, qs })
+    }
+}
+
+/// The scale of a block of finite elements before it is rounded, and its codes.
+fn q8_0(x: &[f32; 32]) -> (f32, [i8; 32]) {
+    let d = x[extreme(x)].abs() / 127.0;
+    let scale = inverse(d);
+    (d, x.map(|x| round_half_away(x * scale)))
+}
+
+/// The bits of the f16 scale of a block of `Q8_0`, and its codes. A scale beyond f16 is infinite; if an element is not
+/// finite the scale is NaN and the codes are 0.
+pub(crate) fn quantize_q8_0(x: &[f32; 32]) -> (u16, [i8; 32]) {
+    if x.iter().all(|x| x.is_finite()) {
+        let (d, codes) = q8_0(x);
+        (half::f16::from_f32_const(d).to_bits(), codes)
+    } else {
+        (half::f16::NAN.to_bits(), [0; 32])
     }
 }
 

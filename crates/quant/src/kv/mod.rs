@@ -1,16 +1,20 @@
 //! The key and value cache: element types, the layout of a page, and access to the pages of a sequence.
 //!
-//! A page holds [`PAGE_KEYS`] consecutive positions of one layer for all of its KV heads. In elements:
+//! A page holds [`PAGE_KEYS`] consecutive positions of one layer for all of its KV heads. In elements of f32 or f16:
 //!
 //! ```text
 //! page = [head][keys, values]
 //! keys   = [position / 16][k_dim][16]          a lane is a position
 //! values = [position][v_dim rounded up to 16]  the padding is zero
 //! ```
+//!
+//! Pages of type q8_0 are described there: [`Q8Unit`].
 
 mod pages;
+mod q8_0;
 
 pub use pages::KvPages;
+pub use q8_0::{BLOCK as Q8_BLOCK, Q8Keys, Q8Page, Q8Unit, Q8Values, append_q8_0};
 
 use crate::num::{LANES, Simd};
 
@@ -24,6 +28,8 @@ pub enum KvType {
     F32,
     /// IEEE 754 half precision, rounded to nearest even.
     F16,
+    /// int8 with one f16 scale per 32 elements, as the weight format `Q8_0`.
+    Q8_0,
 }
 
 impl KvType {
@@ -32,14 +38,32 @@ impl KvType {
         match self {
             KvType::F32 => "f32",
             KvType::F16 => "f16",
+            KvType::Q8_0 => "q8_0",
         }
     }
 
-    /// Bytes per element.
+    /// Bytes of a page.
+    pub fn page_bytes(self, shape: KvShape) -> usize {
+        shape.heads
+            * match self {
+                KvType::F32 => f32::head_len(shape) * size_of::<f32>(),
+                KvType::F16 => u16::head_len(shape) * size_of::<u16>(),
+                KvType::Q8_0 => Q8Unit::head_len(shape) * size_of::<Q8Unit>(),
+            }
+    }
+
+    /// Whether heads of this shape can be held: with blocks, `k_dim` and `v_dim` must be whole ones.
+    pub const fn fits(self, shape: KvShape) -> bool {
+        !matches!(self, KvType::Q8_0)
+            || shape.k_dim.is_multiple_of(Q8_BLOCK) && shape.v_dim.is_multiple_of(Q8_BLOCK)
+    }
+
+    /// Bytes per element, without scales.
     pub const fn bytes(self) -> usize {
         match self {
             KvType::F32 => 4,
             KvType::F16 => 2,
+            KvType::Q8_0 => 1,
         }
     }
 }
@@ -77,8 +101,36 @@ impl KvShape {
     }
 }
 
+/// What the pages of a cache consist of.
+pub trait KvUnit: Copy + Send + Sync + 'static {
+    /// The type of the cache.
+    const TYPE: KvType;
+
+    /// Units of one head in a page.
+    fn head_len(shape: KvShape) -> usize;
+}
+
+impl KvUnit for f32 {
+    const TYPE: KvType = KvType::F32;
+
+    fn head_len(shape: KvShape) -> usize {
+        shape.head_len()
+    }
+}
+
+impl KvUnit for u16 {
+    const TYPE: KvType = KvType::F16;
+
+    fn head_len(shape: KvShape) -> usize {
+        shape.head_len()
+    }
+}
+
 /// An element type of the cache.
-pub trait KvElem: Copy + Send + Sync + 'static {
+pub trait KvElem: KvUnit {
+    /// Whether the type is f32.
+    const IS_F32: bool;
+
     /// Sixteen elements as f32, exactly.
     fn load<S: Simd>(s: S, x: &[Self; LANES]) -> S::F;
     /// Sixteen f32 rounded to this type.
@@ -86,6 +138,8 @@ pub trait KvElem: Copy + Send + Sync + 'static {
 }
 
 impl KvElem for f32 {
+    const IS_F32: bool = true;
+
     #[inline(always)]
     fn load<S: Simd>(s: S, x: &[f32; LANES]) -> S::F {
         s.load(x)
@@ -99,6 +153,8 @@ impl KvElem for f32 {
 
 /// The bits of an f16.
 impl KvElem for u16 {
+    const IS_F32: bool = false;
+
     #[inline(always)]
     fn load<S: Simd>(s: S, x: &[u16; LANES]) -> S::F {
         s.load_f16(x)

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{KvShape, PAGE_KEYS};
+use super::{KvElem, KvShape, KvUnit, PAGE_KEYS};
 use crate::num::LANES;
 
 /// The pages of one sequence in one layer.
@@ -16,11 +16,11 @@ pub struct KvPages<'a, T> {
     _pages: PhantomData<&'a [T]>,
 }
 
-impl<'a, T: Copy> KvPages<'a, T> {
+impl<'a, T: KvUnit> KvPages<'a, T> {
     /// A view of `pages`.
     ///
     /// # Safety
-    /// - Each page is valid for reads and writes of `shape.page_len()` initialised elements for `'a`;
+    /// - Each page is valid for reads and writes of the [`KvUnit::head_len`] initialised units of every head for `'a`;
     /// - nobody else writes a position while the holder of this view, or of a copy of it, may read it.
     pub unsafe fn from_raw(shape: KvShape, pages: &'a [*mut T]) -> KvPages<'a, T> {
         KvPages { shape, pages, _pages: PhantomData }
@@ -37,43 +37,42 @@ impl<'a, T: Copy> KvPages<'a, T> {
     }
 
     #[inline(always)]
-    fn head(&self, head: usize, position: usize) -> *mut T {
+    pub(super) fn head(&self, head: usize, position: usize) -> *mut T {
         assert!(head < self.shape.heads, "head {head} of {}", self.shape.heads);
-        self.pages[position / PAGE_KEYS].wrapping_add(head * self.shape.head_len())
+        self.pages[position / PAGE_KEYS].wrapping_add(head * T::head_len(self.shape))
     }
+}
 
-    /// The keys of positions `position..position + 16` at element `d`, a lane being a position.
+/// Pages of elements.
+impl<'a, T: KvElem> KvPages<'a, T> {
+    /// The keys of a page, a lane being a position: `[position / 16][k_dim]`.
     ///
     /// # Panics
-    /// If `position` is not a multiple of 16 or something is outside of the pages.
+    /// If there is no such page or head.
     #[inline(always)]
-    pub fn keys(&self, head: usize, position: usize) -> &'a [[T; LANES]] {
-        assert!(position.is_multiple_of(LANES), "keys are read sixteen at a time");
-        let offset = position % PAGE_KEYS * self.shape.k_dim;
-        let at = self.head(head, position).wrapping_add(offset).cast::<[T; LANES]>();
-        // SAFETY: `head` and the page exist, so the `k_dim` groups of sixteen lie inside of the page; `from_raw` was
-        // promised that it is initialised and that positions being read are not written. Lanes of positions that are
-        // being appended belong to no reader: a step appends before it reads.
-        unsafe { std::slice::from_raw_parts(at, self.shape.k_dim) }
+    pub fn keys(&self, head: usize, page: usize) -> &'a [[T; LANES]] {
+        let at = self.head(head, page * PAGE_KEYS).cast::<[T; LANES]>();
+        // SAFETY: `head` and the page exist, so the keys of the head lie inside of the page; `from_raw` was promised that
+        // it is initialised and that positions being read are not written. Lanes of positions that are being appended
+        // belong to no reader: a step appends before it reads.
+        unsafe { std::slice::from_raw_parts(at, self.shape.keys_len() / LANES) }
     }
 
-    /// The value of `position` in groups of sixteen elements, zero past `v_dim`.
+    /// The values of a page in groups of sixteen elements, zero past `v_dim`: `[position][v_stride / 16]`.
     ///
     /// # Panics
-    /// If the position is outside of the pages.
+    /// If there is no such page or head.
     #[inline(always)]
-    pub fn value(&self, head: usize, position: usize) -> &'a [[T; LANES]] {
-        let stride = self.shape.v_stride();
-        let offset = self.shape.keys_len() + position % PAGE_KEYS * stride;
-        let at = self.head(head, position).wrapping_add(offset).cast::<[T; LANES]>();
-        // SAFETY: as in `keys`; a value is `v_stride` elements, a multiple of sixteen.
-        unsafe { std::slice::from_raw_parts(at, stride / LANES) }
+    pub fn values(&self, head: usize, page: usize) -> &'a [[T; LANES]] {
+        let at = self.head(head, page * PAGE_KEYS).wrapping_add(self.shape.keys_len()).cast::<[T; LANES]>();
+        // SAFETY: as in `keys`; the values of a head follow its keys.
+        unsafe { std::slice::from_raw_parts(at, PAGE_KEYS * self.shape.v_stride() / LANES) }
     }
 
     /// Writes elements `d..` of the key of one position.
     ///
     /// # Safety
-    /// Nobody reads or writes this position at the same time, nor holds a slice of it from [`KvPages::keys`]; other
+    /// Nobody reads or writes this position at the same time, nor holds a slice of its page from [`KvPages::keys`]; other
     /// positions of the page may be in use.
     ///
     /// # Panics
@@ -95,7 +94,7 @@ impl<'a, T: Copy> KvPages<'a, T> {
     /// Writes sixteen elements of the value of one position from element `d`.
     ///
     /// # Safety
-    /// As [`KvPages::store_key`], with [`KvPages::value`].
+    /// As [`KvPages::store_key`], with [`KvPages::values`].
     ///
     /// # Panics
     /// If something is outside of the pages.

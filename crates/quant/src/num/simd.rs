@@ -54,6 +54,10 @@ pub trait Simd: Copy {
     /// in the low bits of the significand of `t`.
     fn add_exponent(self, v: Self::F, t: Self::F) -> Self::F;
 
+    /// Asks for the cache line of an address that will be read soon, wherever it points to.
+    #[inline(always)]
+    fn prefetch(self, _at: *const u8) {}
+
     /// Up to sixteen values; the missing lanes are +0.
     #[inline(always)]
     fn load_part(self, x: &[f32]) -> Self::F {

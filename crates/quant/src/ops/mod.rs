@@ -8,7 +8,10 @@ mod elementwise;
 mod norm;
 mod rope;
 
-pub use attention::{AttentionArgs, CHUNK_KEYS, attention};
+pub use attention::{
+    AttentionArgs, AttentionOut, AttentionScratch, CHUNK_KEYS, MergeArgs, Visible, attention, attention_q8_0,
+    merge_attention, part_len,
+};
 pub use elementwise::{Activation, AddArgs, GatedArgs, add, gated};
 pub use norm::{RmsNormArgs, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};

@@ -133,16 +133,18 @@ fn attention_agrees_with_the_fixtures() {
         let group = heads / kv_heads * dim;
         for t in 0..tokens {
             let end = positions - tokens + t + 1;
-            let visible = if window == 0 { 0..end } else { end.saturating_sub(window)..end };
+            let visible = Visible { end, window: (window > 0).then_some(window) };
             for head in 0..kv_heads {
                 let mut out = vec![f32::NAN; group];
                 scalar::attention_f32(&mut AttentionArgs {
                     pages: cache.view(),
                     head,
-                    visible: visible.clone(),
+                    tokens: 1,
+                    visible,
                     scale: number("scale"),
                     q: &q.row(t)[head * group..][..group],
-                    out: &mut out,
+                    out: AttentionOut::Whole(&mut out),
+                    scratch: &mut AttentionScratch::new(),
                 });
                 assert_close(
                     &format!("{case} token {t}"),
@@ -184,10 +186,12 @@ fn attention_is_right_across_chunks_and_windows() {
         let args = &mut AttentionArgs {
             pages: cache.view(),
             head: 0,
-            visible: visible.clone(),
+            tokens: 1,
+            visible: Visible { end: visible.end, window: Some(visible.len()) },
             scale: 0.2,
             q: &q,
-            out: &mut out,
+            out: AttentionOut::Whole(&mut out),
+            scratch: &mut AttentionScratch::new(),
         };
         scalar::attention_f32(args);
         let span = visible.start * dim..visible.end * dim;
@@ -206,10 +210,12 @@ fn no_visible_key_gives_zeros() {
     scalar::attention_f32(&mut AttentionArgs {
         pages: cache.view(),
         head: 0,
-        visible: 0..0,
+        tokens: 1,
+        visible: Visible { end: 0, window: None },
         scale: 1.0,
         q: &[1.0; 4],
-        out: &mut out,
+        out: AttentionOut::Whole(&mut out),
+        scratch: &mut AttentionScratch::new(),
     });
     assert_eq!(out, [0.0; 4]);
 }

@@ -1,12 +1,24 @@
 //! The f32 operations on scalar lanes.
 
 use crate::kernels::Ops;
-use crate::kv::{self, AppendArgs};
+use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
-use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs};
+use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
 
 /// The f32 operations.
-pub const OPS: Ops = Ops { rms_norm, add, gated, rope, attention_f32, attention_f16, append_f32, append_f16 };
+pub const OPS: Ops = Ops {
+    rms_norm,
+    add,
+    gated,
+    rope,
+    attention_f32,
+    attention_f16,
+    attention_q8_0,
+    merge_attention,
+    append_f32,
+    append_f16,
+    append_q8_0,
+};
 
 /// [`ops::rms_norm`] on scalar lanes.
 pub fn rms_norm(args: &mut RmsNormArgs<'_>) {
@@ -38,6 +50,16 @@ pub fn attention_f16(args: &mut AttentionArgs<'_, u16>) {
     ops::attention(Scalar, args);
 }
 
+/// [`ops::attention_q8_0`] on scalar lanes.
+pub fn attention_q8_0(args: &mut AttentionArgs<'_, Q8Unit>) {
+    ops::attention_q8_0(Scalar, args);
+}
+
+/// [`ops::merge_attention`] on scalar lanes.
+pub fn merge_attention(args: &mut MergeArgs<'_>) {
+    ops::merge_attention(Scalar, args);
+}
+
 /// [`kv::append`] to an f32 cache on scalar lanes.
 ///
 /// # Safety
@@ -54,4 +76,13 @@ pub unsafe fn append_f32(args: &mut AppendArgs<'_, f32>) {
 pub unsafe fn append_f16(args: &mut AppendArgs<'_, u16>) {
     // SAFETY: the caller's promise.
     unsafe { kv::append(Scalar, args) };
+}
+
+/// [`kv::append_q8_0`].
+///
+/// # Safety
+/// As [`kv::append_q8_0`].
+pub unsafe fn append_q8_0(args: &mut AppendArgs<'_, Q8Unit>) {
+    // SAFETY: the caller's promise.
+    unsafe { kv::append_q8_0(Scalar, args) };
 }

@@ -3,6 +3,7 @@
 mod acts;
 mod by256;
 mod by32;
+mod dot;
 mod dots;
 pub(crate) mod lanes;
 mod matrix;

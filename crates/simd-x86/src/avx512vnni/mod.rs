@@ -28,6 +28,7 @@ macro_rules! for_columns {
 mod acts;
 mod by256;
 mod by32;
+mod dot;
 mod dots;
 pub(crate) mod lanes;
 mod matrix;

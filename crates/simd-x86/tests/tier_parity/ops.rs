@@ -1,8 +1,11 @@
 //! The f32 operations of the tiers against the scalar ones.
 
 use cera_quant::kernels::Ops;
-use cera_quant::kv::{AppendArgs, KvPages, KvShape, PAGE_KEYS};
-use cera_quant::ops::{Activation, AddArgs, AttentionArgs, GatedArgs, RmsNormArgs, RopeArgs, RopePairs};
+use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
+use cera_quant::ops::{
+    Activation, AddArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs, RmsNormArgs,
+    RopeArgs, RopePairs, Visible, part_len,
+};
 use cera_quant::scalar;
 use cera_testkit::rng::Rng;
 
@@ -109,8 +112,8 @@ fn rotations_have_the_scalar_bits() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// The functions on one element type of the cache.
-trait Elem: Copy + PartialEq {
+/// The functions on one type of the cache.
+trait Elem: KvUnit + PartialEq {
     const ZERO: Self;
     fn scalar_append(args: &mut AppendArgs<'_, Self>);
     fn scalar_attention(args: &mut AttentionArgs<'_, Self>);
@@ -141,6 +144,7 @@ macro_rules! elem {
 
 elem!(f32, 0.0, append_f32, attention_f32);
 elem!(u16, 0, append_f16, attention_f16);
+elem!(Q8Unit, Q8Unit(0), append_q8_0, attention_q8_0);
 
 /// A filled cache.
 fn fill<T: Elem>(
@@ -148,9 +152,9 @@ fn fill<T: Elem>(
     rows: &[(Vec<f32>, Vec<f32>)],
     append: impl Fn(&mut AppendArgs<'_, T>),
 ) -> Vec<Vec<T>> {
-    let mut memory = vec![vec![T::ZERO; shape.page_len()]; rows.len().div_ceil(PAGE_KEYS)];
+    let mut memory = vec![vec![T::ZERO; shape.heads * T::head_len(shape)]; rows.len().div_ceil(PAGE_KEYS)];
     let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
-    // SAFETY: each page has `page_len` elements; one thread uses them, one position at a time.
+    // SAFETY: each page has the units of every head; one thread uses them, one position at a time.
     let pages = unsafe { KvPages::from_raw(shape, &pointers) };
     for (position, (k, v)) in rows.iter().enumerate() {
         append(&mut AppendArgs { pages, position, k, v });
@@ -158,11 +162,54 @@ fn fill<T: Elem>(
     memory
 }
 
+/// Tiles of several tokens, whole and in parts.
+fn tile_cases<T: Elem>(failures: &mut Vec<String>, pages: KvPages<'_, T>, rng: &mut Rng) {
+    let KvShape { k_dim, v_dim, .. } = pages.shape();
+    let tiles = [
+        (2, 1, 1, None),
+        (5, 3, 250, None),
+        (17, 1, 500, Some(40)),
+        (9, 2, 590, Some(300)),
+        (3, 4, 255, Some(1)),
+    ];
+    for (tokens, queries, end, window) in tiles {
+        let q = values(tokens * queries * k_dim, rng);
+        let visible = Visible { end, window };
+        let attend = |out: AttentionOut<'_>, run: &dyn Fn(&mut AttentionArgs<'_, T>)| {
+            let (scale, scratch) = (0.05, &mut AttentionScratch::new());
+            run(&mut AttentionArgs { pages, head: 0, tokens, visible, scale, q: &q, out, scratch });
+        };
+        let mut expected = vec![f32::NAN; tokens * queries * v_dim];
+        attend(AttentionOut::Whole(&mut expected), &T::scalar_attention);
+        let case = format!("{tokens} x {queries} of {k_dim} and {v_dim}, {visible:?}");
+        for tier in available() {
+            let ops = &tier.kernels.ops;
+            // SAFETY: the tier is available.
+            let run = |args: &mut AttentionArgs<'_, T>| unsafe { T::attention(ops)(args) };
+            let mut whole = vec![f32::NAN; expected.len()];
+            attend(AttentionOut::Whole(&mut whole), &run);
+            let chunks = visible.chunks(tokens);
+            let mut parts = vec![f32::NAN; chunks.len() * tokens * queries * part_len(v_dim)];
+            attend(AttentionOut::Parts { chunks, parts: &mut parts }, &run);
+            let mut merged = vec![f32::NAN; expected.len()];
+            // SAFETY: the tier is available.
+            unsafe { (ops.merge_attention)(&mut MergeArgs { v_dim, parts: &parts, out: &mut merged }) };
+            for (how, got) in [("whole", whole), ("merged", merged)] {
+                failures
+                    .extend(difference(&got, &expected).map(|d| format!("{} {case} {how}: {d}", tier.label)));
+            }
+        }
+    }
+}
+
 fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
     let mut rng = Rng::new(4);
-    let shapes = [(1, 1), (7, 16), (16, 7), (24, 33), (64, 64), (80, 128), (128, 96)];
+    let shapes = [(1, 1), (7, 16), (16, 7), (24, 33), (64, 64), (80, 128), (128, 96), (32, 160)];
     for (k_dim, v_dim) in shapes {
         let shape = KvShape { heads: 2, k_dim, v_dim };
+        if !T::TYPE.fits(shape) {
+            continue;
+        }
         let rows: Vec<_> =
             (0..600).map(|_| (values(2 * k_dim, &mut rng), values(2 * v_dim, &mut rng))).collect();
         let mut memory = fill::<T>(shape, &rows, T::scalar_append);
@@ -174,8 +221,9 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
             }
         }
         let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
-        // SAFETY: each page has `page_len` elements, and one thread reads them.
+        // SAFETY: each page has the units of every head, and one thread reads them.
         let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+        tile_cases::<T>(failures, pages, &mut rng);
         for queries in 1..=9 {
             let visible = [
                 0..0,
@@ -201,10 +249,12 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
                     run(&mut AttentionArgs {
                         pages,
                         head: 1,
-                        visible: visible.clone(),
+                        tokens: 1,
+                        visible: Visible { end: visible.end, window: Some(visible.len()) },
                         scale,
                         q: &q,
-                        out: &mut out,
+                        out: AttentionOut::Whole(&mut out),
+                        scratch: &mut AttentionScratch::new(),
                     });
                     out
                 };
@@ -230,5 +280,12 @@ fn attention_over_f32_has_the_scalar_bits() {
 fn attention_over_f16_has_the_scalar_bits() {
     let mut failures = Vec::new();
     attention_cases::<u16>(&mut failures);
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn attention_over_q8_0_has_the_scalar_bits() {
+    let mut failures = Vec::new();
+    attention_cases::<Q8Unit>(&mut failures);
     assert!(failures.is_empty(), "{failures:#?}");
 }

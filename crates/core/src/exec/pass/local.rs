@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cera_quant::kv::{AppendArgs, KvType};
+use cera_quant::kv::{AppendArgs, KvType, Q8Unit};
 use cera_quant::ops::{AddArgs, GatedArgs, RmsNormArgs, RopeArgs};
 
 use super::{Pass, SCRATCH, expect};
@@ -62,6 +62,7 @@ impl<'a> Pass<'a> {
                     match self.batch.kv_type(token) {
                         KvType::F32 => self.append::<f32>(token, (k, v), state, kernels),
                         KvType::F16 => self.append::<u16>(token, (k, v), state, kernels),
+                        KvType::Q8_0 => self.append::<Q8Unit>(token, (k, v), state, kernels),
                     }
                 }
             }
@@ -115,7 +116,7 @@ impl<'a> Pass<'a> {
         state: StateId,
         kernels: &Kernels<'_>,
     ) {
-        // SAFETY: `T` is the element type of the token's sequence; the states are borrowed by the step and a position is
+        // SAFETY: the pages of the token's sequence consist of `T`; the states are borrowed by the step and a position is
         // appended by the one chunk that has its token (chunks); nothing reads pages in this phase.
         let (pages, _) = unsafe { self.batch.pages::<T>(token, state, self.graph().state.layers[state.0]) };
         // SAFETY: as in `local`.

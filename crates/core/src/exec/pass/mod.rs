@@ -2,7 +2,8 @@
 //!
 //! What makes the shared memory sound, named by every SAFETY comment here and in the modules below:
 //!
-//! - *chunks*: the chunks of a phase write disjoint rows, or disjoint columns of the same rows;
+//! - *chunks*: the chunks of a phase write disjoint rows, or disjoint columns of the same rows, or
+//!   disjoint parts;
 //! - *lifetimes*: buffers alive in one phase share no memory, except an op's result and the operand that it replaces,
 //!   which no other op of the phase reads (`plan::memory`);
 //! - *barriers*: a phase begins when the one before has ended (`pool`).
@@ -15,10 +16,12 @@ mod product;
 use std::cell::RefCell;
 use std::ops::Range;
 
+use self::attend::Cuts;
 use self::parts::Parts;
 use super::Program;
 use super::batch::Batch;
 use super::memory::{Memory, Shared};
+use crate::error::Error;
 use crate::graph::{Graph, Rows, ValueId};
 use crate::plan::{Phase, Plan};
 use crate::pool::Phases;
@@ -39,11 +42,24 @@ pub(super) struct Pass<'a> {
     memory: Shared<'a>,
     /// Who runs which chunk of the phase of products that runs.
     parts: Parts,
+    /// How the phases of attention are cut.
+    cuts: Cuts,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(program: &'a Program, batch: &'a Batch, memory: &'a mut Memory) -> Pass<'a> {
-        Pass { program, batch, memory: memory.share(), parts: Parts::new(program.runtime.width()) }
+    /// Prepares a pass in memory for at least as many tokens.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(super) fn new(
+        program: &'a Program,
+        batch: &'a Batch,
+        memory: &'a mut Memory,
+    ) -> Result<Pass<'a>, Error> {
+        let workers = program.runtime.width();
+        let cuts = Cuts::new(&program.plan.phases, &program.graph, batch, workers);
+        let memory = memory.share(cuts.parts())?;
+        Ok(Pass { program, batch, memory, parts: Parts::new(workers), cuts })
     }
 
     fn plan(&self) -> &'a Plan {
@@ -115,7 +131,7 @@ impl Phases for Pass<'_> {
                 self.parts.deal(chunks);
                 chunks
             }
-            Phase::Attention { info, .. } => self.attention_chunks(info, n),
+            Phase::Attention { .. } => self.cuts.chunks(phase),
         }
     }
 
@@ -135,7 +151,7 @@ impl Phases for Pass<'_> {
                 let chunk = self.parts.take(worker);
                 self.products((chunk, self.products_chunks(products, n)), products, &kernels);
             }
-            Phase::Attention { q, info, out } => self.attention(chunk, (*q, info, *out), &kernels),
+            Phase::Attention { q, info, out } => self.attention((phase, chunk), (*q, info, *out), &kernels),
         }
     }
 }
