@@ -1,17 +1,20 @@
 //! The tiers of this build: the only module that knows the crates that hold their kernels.
 
+use std::sync::OnceLock;
+
 use cera_quant::kernels::TierKernels;
 use cera_quant::scalar;
 
-use crate::probe::Arch;
+use crate::probe::{self, Arch};
 use crate::tier::CpuTier;
 
 /// The tiers that have at least one kernel of their own, with their kernels where this build has them. A tier that
 /// inherits everything is not listed, so that it is never claimed.
-const KERNELS: [(CpuTier, Option<TierKernels>); 3] = [
+const KERNELS: [(CpuTier, Option<TierKernels>); 4] = [
     (CpuTier::Scalar, Some(scalar::KERNELS)),
     (CpuTier::Avx2, cera_simd_x86::AVX2),
     (CpuTier::Avx512Vnni, cera_simd_x86::AVX512VNNI),
+    (CpuTier::Avx512Bf16, cera_simd_x86::AVX512BF16),
 ];
 
 /// The tiers of [`KERNELS`].
@@ -52,6 +55,16 @@ pub(crate) fn kernels(tier: CpuTier) -> Option<TierKernels> {
     KERNELS.iter().find(|(of, _)| *of == tier).and_then(|(_, kernels)| *kernels)
 }
 
+/// Whether the instructions of a tier compute here what its kernels rely on. Each tier is tested once in a process; one
+/// that this CPU does not have passes, since there is nothing that could be run.
+fn passes_self_test(tier: CpuTier) -> bool {
+    static PASSED: [OnceLock<bool>; CpuTier::ALL.len()] = [const { OnceLock::new() }; CpuTier::ALL.len()];
+    let test = kernels(tier).and_then(|kernels| kernels.self_test);
+    let test = test.filter(|_| probe::native().features.contains_all(tier.required()));
+    // SAFETY: this CPU has every feature of the tier.
+    test.is_none_or(|test| *PASSED[tier as usize].get_or_init(|| unsafe { test() }))
+}
+
 /// What a build of cera contains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Build {
@@ -61,12 +74,14 @@ pub(crate) struct Build {
     pub(crate) implemented: &'static [CpuTier],
     /// The Cargo features of tiers, and whether they are on.
     pub(crate) cargo_features: &'static [(&'static str, bool)],
+    /// Whether a tier passes the test of its instructions on this CPU.
+    pub(crate) passes_self_test: fn(CpuTier) -> bool,
 }
 
 impl Build {
     /// This build.
     pub(crate) fn this(arch: Arch) -> Build {
-        Build { arch, implemented: &IMPLEMENTED, cargo_features: CARGO_FEATURES }
+        Build { arch, implemented: &IMPLEMENTED, cargo_features: CARGO_FEATURES, passes_self_test }
     }
 
     /// Whether a Cargo feature is on.

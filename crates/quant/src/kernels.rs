@@ -66,10 +66,17 @@ pub struct TierKernels {
     pub gemm: fn(Format) -> Option<MatrixFn>,
     /// The kernel of a weight format for one token, if the tier has one.
     pub gemv: fn(Format) -> Option<MatrixFn>,
+    /// Weight rows and tokens of the widest register tiles of these two kernels of a format, if the tier has them.
+    pub shapes: fn(Format) -> [(usize, usize); 2],
     /// The quantizer to an activation format, if the tier has one.
     pub quantize: fn(ActFormat) -> Option<QuantizeFn>,
     /// The f32 operations.
     pub ops: Ops,
     /// The integer dot product alone, if the tier has an instruction for it.
     pub dots: Option<Dots>,
+    /// Whether the instructions compute the bits that the kernels rely on, if that is not what they are defined to do.
+    ///
+    /// # Safety
+    /// The function asks that the machine has every feature of the tier.
+    pub self_test: Option<unsafe fn() -> bool>,
 }

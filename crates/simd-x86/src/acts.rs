@@ -119,8 +119,11 @@ pub(crate) fn fill_f32(rows: &[f32], k: usize, out: &mut [u8]) {
     let width = width(rows, k);
     let records: &mut [Word] = bytemuck::cast_slice_mut(out);
     assert_eq!(records.len(), width * k, "activations");
-    for token in 0..width {
-        for (&x, record) in rows[token * k..][..k].iter().zip(records[token..].iter_mut().step_by(width)) {
+    if width == 0 {
+        return;
+    }
+    for (b, records) in records.chunks_exact_mut(width).enumerate() {
+        for (record, x) in records.iter_mut().zip(rows[b..].iter().step_by(k)) {
             *record = x.to_le_bytes();
         }
     }

@@ -48,9 +48,14 @@ macro_rules! f32_ops {
 }
 
 /// Functions of a tier that are generic over the matrix kernel. Each has the register tiles that it names: groups of
-/// rows times tokens.
+/// rows times tokens. Those behind `unpack` work on unpacked strips with the largest of their tiles, if many tokens meet
+/// them. A module with the name of a function says the rows and tokens of its widest tile.
 macro_rules! matrix_functions {
-    ($gate:ident, $lanes:ty; $($name:ident: $groups:tt x $tokens:tt;)*) => {
+    (
+        $gate:ident, $lanes:ty;
+        $($name:ident: $groups:tt x $tokens:tt;)*
+        $(=> $unpack:ident { $($unpacking:ident: $r:tt x $c:tt;)* })?
+    ) => {
         $gate! {
             fn tile<K: Kernel<$lanes>, const R: usize, const C: usize>(job: &Job<'_, '_>) {
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
@@ -59,9 +64,41 @@ macro_rules! matrix_functions {
 
             $(fn $name<K: Kernel<$lanes>>(args: &GemmArgs<'_>) {
                 // SAFETY: the tiles need what this function needs.
-                unsafe { matrix::run::<$lanes, K, _, _>(args, &matrix_functions!(@tiles $groups $tokens)) }
+                unsafe { matrix::run::<$lanes, K, _, _>(args, &matrix_functions!(@tiles $groups $tokens), None) }
             })*
+
+            $(
+                fn $unpack<K: matrix::Unpack<$lanes>>(strips: &[u8], out: &mut [u8]) {
+                    // SAFETY: as in `tile`.
+                    matrix::unpack::<$lanes, K>(unsafe { <$lanes>::new() }, strips, out);
+                }
+
+                $(fn $unpacking<K: matrix::Unpack<$lanes>>(args: &GemmArgs<'_>) {
+                    let unpacked = matrix::Unpacked {
+                        unpack: $unpack::<K>,
+                        block_bytes: size_of::<<K::Unpacked as Kernel<$lanes>>::Block>(),
+                        tile: tile::<K::Unpacked, { matrix_functions!(@count $r) }, { matrix_functions!(@count $c) }>,
+                    };
+                    let tiles = matrix_functions!(@tiles $r $c);
+                    // SAFETY: the tiles need what this function needs, and so does what unpacks.
+                    unsafe { matrix::run::<$lanes, K, _, _>(args, &tiles, Some(unpacked)) }
+                })*
+            )?
         }
+
+        $(matrix_functions! { @shape $lanes, $name $groups $tokens })*
+        $($(matrix_functions! { @shape $lanes, $unpacking $r $c })*)?
+    };
+    (@shape $lanes:ty, $name:ident $groups:tt $tokens:tt) => {
+        mod $name {
+            use super::*;
+
+            pub(super) const TILE: (usize, usize) =
+                (<$lanes as Vectors>::ROWS * matrix_functions!(@count $groups), matrix_functions!(@count $tokens));
+        }
+    };
+    (@count [$($literal:literal)*]) => {
+        [$($literal),*].len()
     };
     (@tiles [$($r:literal)*] $c:tt) => {
         [$(matrix_functions!(@row $r $c)),*]
@@ -71,27 +108,26 @@ macro_rules! matrix_functions {
     };
 }
 
-/// The matrix kernels of a tier by format, from its [`matrix_functions`]: `gemm` and `gemv` for formats with blocks,
-/// `gemm_of_floats` and `gemv_of_floats` for the others.
+/// The matrix kernels of a tier by format, from its [`matrix_functions`].
 macro_rules! matrix_kernels {
     () => {
         matrix_kernels! { @all
-            F32: gemm_of_floats gemv_of_floats, floats::F32;
-            F16: gemm_of_floats gemv_of_floats, floats::F16;
-            BF16: gemm_of_floats gemv_of_floats, floats::Bf16;
-            Q4_0: gemm gemv, By32<by32::Q4_0>;
-            Q4_1: gemm gemv, By32<by32::Q4_1>;
-            Q5_0: gemm gemv, By32<by32::Q5_0>;
-            Q5_1: gemm gemv, By32<by32::Q5_1>;
-            Q8_0: gemm gemv, By32<by32::Q8_0>;
-            IQ4_NL: gemm gemv, By32<by32::Iq4Nl>;
-            MXFP4: gemm gemv, By32<by32::Mxfp4>;
-            Q2_K: gemm gemv, By256<by256::Q2K, 16, 8>;
-            Q3_K: gemm gemv, By256<by256::Q3K, 16, 0>;
-            Q4_K: gemm gemv, By256<by256::Q4K, 8, 4>;
-            Q5_K: gemm gemv, By256<by256::Q5K, 8, 4>;
-            Q6_K: gemm gemv, By256<by256::Q6K, 16, 0>;
-            IQ4_XS: gemm gemv, By256<by256::Iq4Xs, 8, 0>;
+            F32: gemm_of_floats gemv_of_floats, ByElement<floats::F32>;
+            F16: gemm_of_floats gemv_of_floats, ByElement<floats::F16>;
+            BF16: gemm_of_pairs gemv_of_floats, ByElement<floats::Bf16>;
+            Q4_0: gemm32 gemv, By32<by32::Q4_0>;
+            Q4_1: gemm32 gemv, By32<by32::Q4_1>;
+            Q5_0: gemm32 gemv, By32<by32::Q5_0>;
+            Q5_1: gemm32 gemv, By32<by32::Q5_1>;
+            Q8_0: gemm32 gemv, By32<by32::Q8_0>;
+            IQ4_NL: gemm32 gemv, By32<by32::Iq4Nl>;
+            MXFP4: gemm32 gemv, By32<by32::Mxfp4>;
+            Q2_K: gemm256 gemv, By256<by256::Q2K, 16, 8>;
+            Q3_K: gemm256 gemv, By256<by256::Q3K, 16, 0>;
+            Q4_K: gemm256 gemv, By256<by256::Q4K, 8, 4>;
+            Q5_K: gemm256 gemv, By256<by256::Q5K, 8, 4>;
+            Q6_K: gemm256 gemv, By256<by256::Q6K, 16, 0>;
+            IQ4_XS: gemm256 gemv, By256<by256::Iq4Xs, 8, 0>;
         }
     };
     (@all $($format:ident: $gemm:ident $gemv:ident, $kernel:ty;)*) => {
@@ -107,6 +143,13 @@ macro_rules! matrix_kernels {
             Some(match format {
                 $(Format::$format => $gemv::<$kernel>,)*
             })
+        }
+
+        /// The widest register tiles of these.
+        pub(super) fn shapes_of(format: Format) -> [(usize, usize); 2] {
+            match format {
+                $(Format::$format => [$gemm::TILE, $gemv::TILE],)*
+            }
         }
     };
 }

@@ -71,6 +71,10 @@ fn expected(arch: Arch) -> Vec<&'static str> {
                 "avx512vnni",
                 machine_has!("avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi"),
             ),
+            (
+                "avx512bf16",
+                machine_has!("avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi" "avx512bf16"),
+            ),
         ],
         Arch::Aarch64 => &[("scalar", true)],
     };

@@ -44,7 +44,7 @@ fn is_matrix(name: &str) -> bool {
 
 /// The kernel for a format, without its tier and its register tile.
 fn serves(op: &str, format: Format) -> String {
-    format!("-{op}-{}x{}-16x", format.label().to_lowercase(), ActFormat::of(format).label())
+    format!("-{op}-{}x{}-", format.label().to_lowercase(), ActFormat::of(format).label())
 }
 
 #[test]

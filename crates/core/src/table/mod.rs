@@ -34,6 +34,8 @@ pub struct KernelTable {
     tier: CpuTier,
     gemm: [Entry<MatrixFn>; Format::COUNT],
     gemv: [Entry<MatrixFn>; Format::COUNT],
+    /// Weight rows and tokens of the register tiles of GEMM and GEMV.
+    shapes: [[(usize, usize); 2]; Format::COUNT],
     quantize: [Entry<QuantizeFn>; ActFormat::ALL.len()],
     ops: Ops,
     /// The tier whose f32 operations these are.
@@ -70,6 +72,7 @@ impl KernelTable {
             tier: CpuTier::Scalar,
             gemm: Format::ALL.map(|format| entry((own.gemm)(format).unwrap_or_else(|| missing()))),
             gemv: Format::ALL.map(|format| entry((own.gemv)(format).unwrap_or_else(|| missing()))),
+            shapes: Format::ALL.map(own.shapes),
             quantize: ActFormat::ALL.map(|format| entry((own.quantize)(format).unwrap_or_else(|| missing()))),
             ops: own.ops,
             ops_tier: CpuTier::Scalar,
@@ -88,6 +91,11 @@ impl KernelTable {
         for format in Format::ALL {
             set(&mut self.gemm[format.index()], tier, (own.gemm)(format));
             set(&mut self.gemv[format.index()], tier, (own.gemv)(format));
+            for (i, kernel) in [(own.gemm)(format), (own.gemv)(format)].into_iter().enumerate() {
+                if kernel.is_some() {
+                    self.shapes[format.index()][i] = (own.shapes)(format)[i];
+                }
+            }
         }
         for format in ActFormat::ALL {
             set(&mut self.quantize[format.index()], tier, (own.quantize)(format));
@@ -119,11 +127,12 @@ impl KernelTable {
 
     /// The kernel that multiplies a matrix of this format by one token (`gemv`) or by several.
     pub fn matrix_id(&self, format: Format, gemv: bool) -> KernelId {
-        let (table, op, tokens) = match gemv {
-            false => (&self.gemm, KernelOp::Gemm(format), self.tile),
-            true => (&self.gemv, KernelOp::Gemv(format), 1),
+        let (table, op) = match gemv {
+            false => (&self.gemm, KernelOp::Gemm(format)),
+            true => (&self.gemv, KernelOp::Gemv(format)),
         };
-        KernelId { tier: table[format.index()].tier, op, tile: (cera_quant::pack::STRIP_ROWS, tokens) }
+        let tile = self.shapes[format.index()][usize::from(gemv)];
+        KernelId { tier: table[format.index()].tier, op, tile }
     }
 
     /// Tokens of a column tile of activations for `n` tokens.

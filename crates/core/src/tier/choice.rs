@@ -28,6 +28,8 @@ pub enum TierGap {
     },
     /// The CPU, or its operating system, lacks these features.
     MissingFeatures(CpuFeatures),
+    /// The CPU has the instructions of the tier, but they compute other bits than the numerics ask for.
+    FailedSelfTest,
 }
 
 impl fmt::Display for TierGap {
@@ -39,6 +41,7 @@ impl fmt::Display for TierGap {
                 write!(f, "this build lacks the Cargo feature `{cargo_feature}`")
             }
             TierGap::MissingFeatures(features) => write!(f, "this CPU lacks {features}"),
+            TierGap::FailedSelfTest => f.write_str("its instructions failed their self-test on this CPU"),
         }
     }
 }
@@ -105,6 +108,9 @@ impl TierStatus {
         let missing = tier.required().difference(cpu.features);
         if !missing.is_empty() {
             gaps.push(TierGap::MissingFeatures(missing));
+        }
+        if gaps.is_empty() && !(build.passes_self_test)(tier) {
+            gaps.push(TierGap::FailedSelfTest);
         }
         TierStatus { tier, gaps }
     }

@@ -11,7 +11,7 @@ const AVX512: &[&str] = &["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512
 fn full(arch: Arch) -> Build {
     const ALL_ON: &[(&str, bool)] =
         &[("avx2", true), ("avx512", true), ("neon", true), ("dotprod", true), ("i8mm", true)];
-    Build { arch, implemented: &CpuTier::ALL, cargo_features: ALL_ON }
+    Build { arch, implemented: &CpuTier::ALL, cargo_features: ALL_ON, passes_self_test: |_| true }
 }
 
 fn cpu(arch: Arch, lists: &[&[&str]]) -> CpuInfo {
@@ -195,6 +195,27 @@ fn a_forced_tier_runs_or_is_refused_with_everything_it_lacks() {
     let no_kernels = "this version of cera has no kernels for it";
     assert_eq!(force("avx2", &haswell, &early), refused("avx2", no_kernels, "scalar"));
     assert_eq!(TierChoice::select(None, &zen4, &early).unwrap().tier(), CpuTier::Scalar);
+}
+
+/// The tier below runs in its place, and the reason is told. What the CPU lacks is not tested.
+#[test]
+fn a_tier_whose_instructions_fail_their_test_is_not_taken() {
+    let build = Build { passes_self_test: |tier| tier != CpuTier::Avx512Bf16, ..full(Arch::X86_64) };
+    let zen4 = cpu(Arch::X86_64, &[AVX2, AVX512, &["avx512vnni", "avx512bf16"]]);
+    let choice = TierChoice::select(None, &zen4, &build).unwrap();
+    assert_eq!(choice.tier(), CpuTier::Avx512Vnni);
+    let lacks = "its instructions failed their self-test on this CPU";
+    assert_eq!(choice.statuses()[CpuTier::Avx512Bf16 as usize].lacks(), lacks);
+    assert_eq!(
+        force("avx512bf16", &zen4, &build),
+        Err(format!(
+            "the CPU tier avx512bf16, forced by CERA_CPU_TIER, cannot run: {lacks}; usable here: scalar, avx2, avx512vnni"
+        ))
+    );
+    let ice_lake = cpu(Arch::X86_64, &[AVX2, AVX512, &["avx512vnni"]]);
+    let lacks =
+        TierChoice::select(None, &ice_lake, &build).unwrap().statuses()[CpuTier::Avx512Bf16 as usize].lacks();
+    assert_eq!(lacks, "this CPU lacks avx512bf16");
 }
 
 #[test]

@@ -172,6 +172,11 @@ impl<'a> PackedRef<'a> {
         self.m.div_ceil(STRIP_ROWS)
     }
 
+    /// The strips, one after the other.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The blocks of strip `s`, one after the other.
     ///
     /// # Panics

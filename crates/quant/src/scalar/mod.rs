@@ -6,10 +6,19 @@ pub mod ops;
 use crate::Format;
 use crate::acts::{self, ActFormat};
 use crate::kernels::{MatrixFn, QuantizeFn, TierKernels};
+use crate::pack::STRIP_ROWS;
 
 /// The kernels of the scalar tier: all of them.
-pub const KERNELS: TierKernels =
-    TierKernels { tile: 8, gemm: matrix, gemv: matrix, quantize, ops: ops::OPS, dots: None };
+pub const KERNELS: TierKernels = TierKernels {
+    tile: 8,
+    gemm: matrix,
+    gemv: matrix,
+    shapes: |_| [(STRIP_ROWS, 8), (STRIP_ROWS, 1)],
+    quantize,
+    ops: ops::OPS,
+    dots: None,
+    self_test: None,
+};
 
 fn matrix(format: Format) -> Option<MatrixFn> {
     Some(gemm::by_format(format))

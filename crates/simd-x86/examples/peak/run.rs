@@ -9,7 +9,7 @@ use std::slice;
 use cera_quant::Format;
 use cera_quant::acts::{ActFormat, ActsRef, quantize_acts};
 use cera_quant::args::{GemmArgs, OutMat};
-use cera_quant::kernels::{MatrixFn, QuantizeFn, TierKernels};
+use cera_quant::kernels::{Dots, MatrixFn, QuantizeFn, TierKernels};
 use cera_quant::pack::{PackedRef, pack_strip, strip_bytes};
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
@@ -42,28 +42,20 @@ const ROUNDS: usize = 1 << 16;
 pub(crate) struct Tier {
     pub(crate) label: &'static str,
     pub(crate) kernels: TierKernels,
-    /// GMAC/s of the dot instructions alone.
-    pub(crate) peak: f64,
+    /// The dot instruction alone.
+    dots: Option<Dots>,
     tiles: &'static [usize],
-}
-
-/// GMAC/s of the dot instruction of a tier.
-fn peak(kernels: &TierKernels) -> f64 {
-    let dots = kernels.dots.expect("an instruction for dot products");
-    // SAFETY: this program is for machines with all tiers; on others it ends with an illegal instruction.
-    let time = best(100, || unsafe { (dots.run)(ROUNDS) });
-    (ROUNDS * dots.macs) as f64 / time / 1e9
 }
 
 pub(crate) fn tiers() -> Vec<Tier> {
     let compiled = |kernels: Option<TierKernels>| kernels.expect("compiled in");
     let wide = compiled(cera_simd_x86::AVX512VNNI);
     let narrow = compiled(cera_simd_x86::AVX2);
-    let tiles: &[usize] = &[2, 4, 6, 8, 9];
+    let tiles: &[usize] = &[1, 2, 4, 8, 12, 30];
     vec![
-        Tier { label: "avx512vnni", kernels: wide, peak: peak(&wide), tiles },
-        Tier { label: "avx512bf16", kernels: compiled(cera_simd_x86::AVX512BF16), peak: peak(&wide), tiles },
-        Tier { label: "avx2", kernels: narrow, peak: peak(&narrow), tiles: &[2, 3, 4] },
+        Tier { label: "avx512vnni", kernels: wide, dots: wide.dots, tiles },
+        Tier { label: "avx512bf16", kernels: compiled(cera_simd_x86::AVX512BF16), dots: wide.dots, tiles },
+        Tier { label: "avx2", kernels: narrow, dots: narrow.dots, tiles: &[1, 2, 4, 8, 12] },
     ]
 }
 
@@ -104,8 +96,15 @@ impl Product {
         Product { format, shape: (m, n, k), weights, x }
     }
 
-    /// Seconds that a kernel takes for `parts` parts of the rows in column tiles of `tile`, each part at its best.
-    pub(crate) fn time(&self, kernel: MatrixFn, tile: usize, runs: usize, parts: usize) -> f64 {
+    /// Seconds that a kernel takes for `parts` parts of the rows in column tiles of `tile`, each part at its best, and
+    /// GMAC/s of the dot products alone at the same time: the clock of the machine is not steady.
+    pub(crate) fn time(
+        &self,
+        kernel: MatrixFn,
+        tile: usize,
+        (runs, parts): (usize, usize),
+        peak: Option<Dots>,
+    ) -> (f64, f64) {
         let (m, n, k) = self.shape;
         let act = ActFormat::of(self.format);
         let mut acts = vec![0; act.bytes(n, k).expect("size")];
@@ -116,6 +115,7 @@ impl Product {
         // SAFETY: `out` has `n` times `m` elements, and only the kernel uses it.
         let out = unsafe { OutMat::from_raw(out.as_mut_ptr(), n, m, m) };
         let mut times = vec![f64::INFINITY; parts];
+        let mut dots = f64::INFINITY;
         for _ in 0..runs {
             // All parts in turn, so that weights that do not fit the cache come from memory.
             for (i, time) in times.iter_mut().enumerate() {
@@ -124,8 +124,13 @@ impl Product {
                 // SAFETY: as in `tiers`.
                 *time = time.min(best(1, || unsafe { kernel(&args) }));
             }
+            if let Some(peak) = peak {
+                // SAFETY: as in `tiers`.
+                dots = dots.min(best(4, || unsafe { (peak.run)(ROUNDS / 8) }));
+            }
         }
-        times.iter().sum()
+        let peak = peak.map_or(0.0, |peak| (ROUNDS / 8 * peak.macs) as f64 / dots / 1e9);
+        (times.iter().sum(), peak)
     }
 }
 
@@ -147,7 +152,7 @@ fn read_rate(format: Format, kernel: MatrixFn, bytes: usize) -> f64 {
     let strips = bytes / strip;
     let product = Product::new(format, (16 * strips, 1, k));
     let (runs, parts) = if bytes > 8 << 20 { (4, 16) } else { (60, 1) };
-    (strips * strip) as f64 / product.time(kernel, 1, runs, parts) / 1e9
+    (strips * strip) as f64 / product.time(kernel, 1, (runs, parts), None).0 / 1e9
 }
 
 pub(crate) fn run(names: &[String]) {
@@ -159,7 +164,7 @@ pub(crate) fn run(names: &[String]) {
         if !wanted.is_empty() && !wanted.contains(&tier.label) {
             continue;
         }
-        println!("{}: peak {:.0} GMAC/s", tier.label, tier.peak);
+        println!("{}", tier.label);
         for act in ActFormat::ALL {
             if let Some(quantize) = (tier.kernels.quantize)(act) {
                 let time = quantize_time(quantize, tier.kernels.tile, act);
@@ -171,11 +176,12 @@ pub(crate) fn run(names: &[String]) {
                 continue;
             };
             print!("{:7}", format.label());
-            let (m, n, k) = (2048, 480, 2048);
+            let (m, n, k) = (2048, 512, 2048);
             let product = Product::new(format, (m, n, k));
             for &tile in tier.tiles {
-                let rate = (m * n * k) as f64 / product.time(gemm, tile, 20, 2) / 1e9;
-                print!("  {tile:2}: {rate:4.0} {:2.0}%", 100.0 * rate / tier.peak);
+                let (time, peak) = product.time(gemm, tile, (20, 2), tier.dots);
+                let rate = (m * n * k) as f64 / time / 1e9;
+                print!("  {tile:2}: {rate:4.0} {:2.0}%", 100.0 * rate / peak);
             }
             let (memory, cache) = (read_rate(format, gemv, 192 << 20), read_rate(format, gemv, 512 << 10));
             println!("  gemv {memory:5.1} GB/s, cached {cache:5.1}");

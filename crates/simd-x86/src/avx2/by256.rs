@@ -1,7 +1,5 @@
 //! Products of formats of 256 elements a block.
 
-#![allow(clippy::needless_range_loop, reason = "one index counts in several arrays")]
-
 use cera_quant::Format;
 
 use super::lanes::Lanes;
@@ -9,8 +7,14 @@ use super::sums::words;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
 use crate::matrix::by256::{By256, Codes256, Scales, prefetch_eighth};
-use crate::matrix::records::Record256;
+use crate::matrix::records::{Record256, int};
 use crate::matrix::vectors::Vectors;
+
+/// Dot products of some groups of rows with the activations of some tokens.
+type Sums<const R: usize, const C: usize> = [[I; C]; R];
+
+/// A block of each of some strips, and which part of it.
+type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
 
 impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
     for By256<B, SCALES, MINIMA>
@@ -20,40 +24,29 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kern
     type Record = Record256;
 
     #[inline(always)]
-    fn block<const C: usize>(t: Lanes, block: &B::Block, part: usize, x: &[Record256; C], acc: &mut [F; C]) {
-        let mut scales = B::scales(t, block, part);
-        for scale in &mut scales {
-            *scale = twice(t, *scale);
-        }
-        let mut sums = [t.splat32(0); C];
+    fn blocks<const R: usize, const C: usize>(
+        t: Lanes,
+        blocks: Blocks<'_, B::Block, R>,
+        x: &[Record256; C],
+        acc: &mut [[F; C]; R],
+    ) {
+        let mut scales = [[t.splat32(0); SCALES]; R];
+        unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
+        let mut sums: Sums<R, C> = [[t.splat32(0); C]; R];
         for group in 0..8 {
             if C == 1 {
-                prefetch_eighth(t, block, group);
+                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
             }
-            let w = Group {
-                offset: B::OFFSET,
-                words: const {
-                    if B::OFFSET == 128 {
-                        8
-                    } else if SCALES == 16 {
-                        4
-                    } else {
-                        words(B::OFFSET, B::MAX)
-                    }
-                },
-                group,
-                scales: [scales[2 * group * SCALES / 16], scales[(2 * group + 1) * SCALES / 16]],
-            };
             if B::OFFSET == 128 {
-                add_signed(t, &w, B::signed(t, block, group, part), x, &mut sums);
+                add_signed::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, &scales), x, &mut sums);
             } else {
-                add_unsigned(t, &w, B::codes(t, block, group, part), x, &mut sums);
+                add_unsigned::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, &scales), x, &mut sums);
             }
         }
-        let scales = Scales::of::<_, B, SCALES>(t, block, part);
-        for c in 0..C {
-            acc[c] = scales.link(t, sums[c], &x[c], acc[c]);
-        }
+        unrolled!(r < R {
+            let scales = Scales::of::<_, B, SCALES>(t, blocks[r].0, blocks[r].1);
+            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
+        });
     }
 }
 
@@ -63,43 +56,82 @@ fn twice(t: Lanes, scale: I) -> I {
     t.or(t.and(scale, t.splat32(0xffff)), t.shl(scale, 16))
 }
 
-/// A group of 32 elements.
-struct Group {
-    offset: i32,
-    /// Words of codes whose products are added up in 16 bits.
-    words: usize,
-    group: usize,
-    /// The scales of the two halves.
-    scales: [I; 2],
-}
-
-/// Adds a group to the sums of each token. Each vector of codes meets all tokens before the next one.
+/// Adds a group to the sums: for each vector of codes a word of activations in a register meets the codes of all groups
+/// of rows.
 #[inline(always)]
-fn add_unsigned<const C: usize>(t: Lanes, w: &Group, codes: [I; 8], x: &[Record256; C], sums: &mut [I; C]) {
-    assert!(w.offset == 0 || w.words == 4, "pairs of 16 elements");
-    for first in (0..8).step_by(w.words) {
-        let mut short = [t.splat32(0); C];
-        for c in 0..C {
-            short[c] = t.start(w.offset, x[c].pairs16[2 * w.group + first / 4]);
+fn add_unsigned<
+    B: Codes256<SCALES, MINIMA>,
+    const SCALES: usize,
+    const MINIMA: usize,
+    const R: usize,
+    const C: usize,
+>(
+    t: Lanes,
+    blocks: &Blocks<'_, B::Block, R>,
+    (group, scales): (usize, &[[I; SCALES]; R]),
+    x: &[Record256; C],
+    sums: &mut Sums<R, C>,
+) {
+    let words = const {
+        if B::OFFSET == 128 {
+            8
+        } else if SCALES == 16 {
+            4
+        } else {
+            words(B::OFFSET, B::MAX)
         }
-        for v in first..first + w.words {
-            for c in 0..C {
-                short[c] = t.add_word(short[c], codes[v], x[c].codes[w.group][v]);
-            }
+    };
+    assert!(B::OFFSET == 0 || words == 4, "pairs of 16 elements");
+    let mut short = [[t.splat32(0); C]; R];
+    unrolled!(v in [0 1 2 3 4 5 6 7] {
+        if v % words == 0 {
+            unrolled!(c < C {
+                let start = t.start(B::OFFSET, x[c].pairs16[2 * group + v / 4]);
+                unrolled!(r < R { short[r][c] = start; });
+            });
         }
-        for c in 0..C {
-            sums[c] = t.dot2(sums[c], short[c], w.scales[first / 4]);
+        let mut codes = [t.splat32(0); R];
+        unrolled!(r < R { codes[r] = B::code(t, blocks[r].0, group, blocks[r].1, v); });
+        unrolled!(c < C {
+            let x = t.splat32(int(x[c].codes[group][v]));
+            unrolled!(r < R { short[r][c] = t.add16(short[r][c], t.byte_pairs(codes[r], x)); });
+        });
+        if (v + 1) % words == 0 {
+            unrolled!(r < R {
+                let scale = twice(t, B::scale(t, blocks[r], &scales[r], (2 * group + v / 4) * SCALES / 16));
+                unrolled!(c < C { sums[r][c] = t.dot2(sums[r][c], short[r][c], scale); });
+            });
         }
-    }
+    });
 }
 
 /// As [`add_unsigned`], of signed codes up to -128.
 #[inline(always)]
-fn add_signed<const C: usize>(t: Lanes, w: &Group, codes: [I; 8], x: &[Record256; C], sums: &mut [I; C]) {
-    for v in 0..8 {
-        let codes = (codes[v], t.magnitudes(codes[v]));
-        for c in 0..C {
-            sums[c] = t.add_signed(sums[c], codes, x[c].codes[w.group][v], w.scales[v / 4]);
-        }
-    }
+fn add_signed<
+    B: Codes256<SCALES, MINIMA>,
+    const SCALES: usize,
+    const MINIMA: usize,
+    const R: usize,
+    const C: usize,
+>(
+    t: Lanes,
+    blocks: &Blocks<'_, B::Block, R>,
+    (group, scales): (usize, &[[I; SCALES]; R]),
+    x: &[Record256; C],
+    sums: &mut Sums<R, C>,
+) {
+    unrolled!(v in [0 1 2 3 4 5 6 7] {
+        let mut codes = [(t.splat32(0), t.splat32(0)); R];
+        unrolled!(r < R {
+            let signed = B::signed(t, blocks[r].0, group, blocks[r].1, v);
+            codes[r] = (signed, t.magnitudes(signed));
+        });
+        unrolled!(c < C {
+            let x = t.splat32(int(x[c].codes[group][v]));
+            unrolled!(r < R {
+                let scale = twice(t, B::scale(t, blocks[r], &scales[r], (2 * group + v / 4) * SCALES / 16));
+                sums[r][c] = t.add_signed(sums[r][c], codes[r], x, scale);
+            });
+        });
+    });
 }

@@ -1,7 +1,5 @@
 //! Products of formats of 32 elements a block.
 
-#![allow(clippy::needless_range_loop, reason = "one index counts in several arrays")]
-
 use cera_quant::Format;
 
 use super::lanes::Lanes;
@@ -9,8 +7,11 @@ use super::sums::words;
 use super::vectors::{F, I};
 use crate::matrix::Kernel;
 use crate::matrix::by32::{AHEAD, By32, Codes32, Scales};
-use crate::matrix::records::Record32;
+use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
+
+/// Dot products of some groups of rows with the activations of some tokens.
+type Sums<const R: usize, const C: usize> = [[I; C]; R];
 
 impl<B: Codes32> Kernel<Lanes> for By32<B> {
     const FORMAT: Format = B::FORMAT;
@@ -18,56 +19,79 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
     type Record = Record32;
 
     #[inline(always)]
-    fn block<const C: usize>(t: Lanes, block: &B::Block, part: usize, x: &[Record32; C], acc: &mut [F; C]) {
-        if C == 1 {
-            t.prefetch(bytemuck::bytes_of(block), AHEAD);
-        }
-        let scales = Scales::of::<_, B>(t, block, part);
+    fn blocks<const R: usize, const C: usize>(
+        t: Lanes,
+        blocks: [(&B::Block, usize); R],
+        x: &[Record32; C],
+        acc: &mut [[F; C]; R],
+    ) {
         let sums = if B::OFFSET == 128 {
-            signed(t, B::signed(t, block, part), x)
+            signed::<B, R, C>(t, &blocks, x)
         } else {
-            unsigned::<B, C>(t, B::codes(t, block, part), x)
+            unsigned::<B, R, C>(t, &blocks, x)
         };
-        for c in 0..C {
-            acc[c] = scales.link(t, sums[c], &x[c], acc[c]);
-        }
+        unrolled!(r < R {
+            let (block, part) = blocks[r];
+            if C == 1 {
+                t.prefetch(bytemuck::bytes_of(block), AHEAD);
+            }
+            let scales = Scales::of::<_, B>(t, block, part);
+            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
+        });
     }
 }
 
-/// The exact dot products of a block with each token. Each vector of codes meets all tokens before the next one.
+/// The exact dot products: for each vector of codes a word of activations in a register meets the codes of all groups.
 #[inline(always)]
-fn unsigned<B: Codes32, const C: usize>(t: Lanes, codes: [I; 8], x: &[Record32; C]) -> [I; C] {
+fn unsigned<B: Codes32, const R: usize, const C: usize>(
+    t: Lanes,
+    blocks: &[(&B::Block, usize); R],
+    x: &[Record32; C],
+) -> Sums<R, C> {
     let words = const { if B::OFFSET == 128 { 8 } else { words(B::OFFSET, B::MAX) } };
     assert!(B::OFFSET == 0 || words == 8, "the record has the pairs of 32 elements");
-    let ones = t.splat16(1);
-    let mut sums = [t.splat32(0); C];
-    for first in (0..8).step_by(words) {
-        let mut short = [t.splat32(0); C];
-        for c in 0..C {
-            short[c] = t.start(B::OFFSET, x[c].pairs);
+    let mut sums = [[t.splat32(0); C]; R];
+    let mut short = sums;
+    unrolled!(v in [0 1 2 3 4 5 6 7] {
+        if v % words == 0 {
+            unrolled!(c < C {
+                let start = t.start(B::OFFSET, x[c].pairs);
+                unrolled!(r < R { short[r][c] = start; });
+            });
         }
-        for v in first..first + words {
-            for c in 0..C {
-                short[c] = t.add_word(short[c], codes[v], x[c].codes[v]);
-            }
+        let mut codes = [t.splat32(0); R];
+        unrolled!(r < R { codes[r] = B::code(t, blocks[r].0, blocks[r].1, v); });
+        unrolled!(c < C {
+            let x = t.splat32(int(x[c].codes[v]));
+            unrolled!(r < R { short[r][c] = t.add16(short[r][c], t.byte_pairs(codes[r], x)); });
+        });
+        if (v + 1) % words == 0 {
+            unrolled!(r < R {
+                unrolled!(c < C { sums[r][c] = t.dot2(sums[r][c], short[r][c], t.splat16(1)); });
+            });
         }
-        for c in 0..C {
-            sums[c] = t.dot2(sums[c], short[c], ones);
-        }
-    }
+    });
     sums
 }
 
 /// As [`unsigned`], of signed codes up to -128.
 #[inline(always)]
-fn signed<const C: usize>(t: Lanes, codes: [I; 8], x: &[Record32; C]) -> [I; C] {
-    let ones = t.splat16(1);
-    let mut sums = [t.splat32(0); C];
-    for v in 0..8 {
-        let codes = (codes[v], t.magnitudes(codes[v]));
-        for c in 0..C {
-            sums[c] = t.add_signed(sums[c], codes, x[c].codes[v], ones);
-        }
-    }
+fn signed<B: Codes32, const R: usize, const C: usize>(
+    t: Lanes,
+    blocks: &[(&B::Block, usize); R],
+    x: &[Record32; C],
+) -> Sums<R, C> {
+    let mut sums = [[t.splat32(0); C]; R];
+    unrolled!(v in [0 1 2 3 4 5 6 7] {
+        let mut codes = [(t.splat32(0), t.splat32(0)); R];
+        unrolled!(r < R {
+            let signed = B::signed(t, blocks[r].0, blocks[r].1, v);
+            codes[r] = (signed, t.magnitudes(signed));
+        });
+        unrolled!(c < C {
+            let x = t.splat32(int(x[c].codes[v]));
+            unrolled!(r < R { sums[r][c] = t.add_signed(sums[r][c], codes[r], x, t.splat16(1)); });
+        });
+    });
     sums
 }

@@ -18,7 +18,9 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     tile: matrix::TILE,
     gemm: matrix::gemm_of,
     gemv: matrix::gemv_of,
+    shapes: matrix::shapes_of,
     quantize: acts::quantizer_of,
     ops: ops::OPS,
     dots: Some(dots::DOTS),
+    self_test: None,
 };

@@ -26,18 +26,12 @@ impl Lanes {
         }
     }
 
-    /// Adds the products of a word of unsigned codes to a sum of 16 bits.
-    #[inline(always)]
-    pub(super) fn add_word(self, sum: I, codes: I, x: Word) -> I {
-        self.add16(sum, self.byte_pairs(codes, self.splat32(int(x))))
-    }
-
     /// Adds the products of a word of signed codes, times the scale in each i16, to a sum of 32 bits.
     ///
     /// `magnitudes` are those of the codes. The products of -128 fit too: 2 * 128 * 127 = 32512.
     #[inline(always)]
-    pub(super) fn add_signed(self, sum: I, (codes, magnitudes): (I, I), x: Word, scale: I) -> I {
-        let pairs = self.byte_pairs(magnitudes, self.with_signs(self.splat32(int(x)), codes));
+    pub(super) fn add_signed(self, sum: I, (codes, magnitudes): (I, I), x: I, scale: I) -> I {
+        let pairs = self.byte_pairs(magnitudes, self.with_signs(x, codes));
         self.dot2(sum, pairs, scale)
     }
 }

@@ -1,5 +1,6 @@
 //! Vectors of half of the rows of a strip.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use cera_quant::num::LANES;
@@ -11,6 +12,15 @@ use crate::matrix::vectors::{Halves, Vector, Vectors};
 pub(super) type I = __m256i;
 /// A f32 of each row.
 pub(super) type F = __m256;
+
+/// No instruction, which the compiler does not move across others of its kind.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pin(mut a: I) -> I {
+    // SAFETY: there is no instruction.
+    unsafe { asm!("/* {0} */", inout(ymm_reg) a, options(nomem, nostack, preserves_flags)) }
+    a
+}
 
 impl Vectors for Lanes {
     type I = I;
@@ -25,6 +35,8 @@ impl Vectors for Lanes {
         fn or(a: I, b: I) -> I = _mm256_or_si256;
         fn xor(a: I, b: I) -> I = _mm256_xor_si256;
         fn add32(a: I, b: I) -> I = _mm256_add_epi32;
+        fn pin(a: I) -> I = pin;
+        fn bits(a: F) -> I = _mm256_castps_si256;
         fn as_f32(a: I) -> F = _mm256_castsi256_ps;
         fn to_f32(a: I) -> F = _mm256_cvtepi32_ps;
         fn mul(a: F, b: F) -> F = _mm256_mul_ps;
@@ -64,6 +76,13 @@ impl Vectors for Lanes {
             let is_normal = _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1));
             _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, is_normal))
         }
+    }
+
+    #[inline(always)]
+    fn put(self, v: I, vector: &mut Vector, part: usize) {
+        let bytes = &mut vector.as_chunks_mut::<32>().0[part];
+        // SAFETY: 32 bytes are writable, and `self` proves the instruction.
+        unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), v) }
     }
 
     #[inline(always)]

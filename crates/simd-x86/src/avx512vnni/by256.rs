@@ -1,7 +1,5 @@
 //! Products of formats of 256 elements a block.
 
-#![allow(clippy::needless_range_loop, reason = "one index counts in several arrays")]
-
 use cera_quant::Format;
 
 use super::lanes::Lanes;
@@ -11,6 +9,12 @@ use crate::matrix::by256::{By256, Codes256, Scales, prefetch_eighth};
 use crate::matrix::records::{Record256, Word, int};
 use crate::matrix::vectors::Vectors;
 
+/// Dot products of some groups of rows with the activations of some tokens.
+type Sums<const R: usize, const C: usize> = [[I; C]; R];
+
+/// A block of each of some strips, and which part of it.
+type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
+
 impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
     for By256<B, SCALES, MINIMA>
 {
@@ -19,102 +23,117 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kern
     type Record = Record256;
 
     #[inline(always)]
-    fn block<const C: usize>(t: Lanes, block: &B::Block, part: usize, x: &[Record256; C], acc: &mut [F; C]) {
-        let scales = B::scales(t, block, part);
-        let mut sums = [t.splat32(0); C];
+    fn blocks<const R: usize, const C: usize>(
+        t: Lanes,
+        blocks: Blocks<'_, B::Block, R>,
+        x: &[Record256; C],
+        acc: &mut [[F; C]; R],
+    ) {
+        let mut scales = [[t.splat32(0); SCALES]; R];
+        unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
+        let mut sums: Sums<R, C> = [[t.splat32(0); C]; R];
         for group in 0..8 {
             if C == 1 {
-                prefetch_eighth(t, block, group);
+                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
             }
-            let w = Group {
-                offset: B::OFFSET,
-                group,
-                codes: B::codes(t, block, group, part),
-                scales: [scales[2 * group * SCALES / 16], scales[(2 * group + 1) * SCALES / 16]],
-            };
             if SCALES == 8 {
-                for_columns!(C, add_whole(t, &w, x, &mut sums));
+                let mut products: Sums<R, C> =
+                    starts(t, -B::OFFSET, group, x.each_ref().map(|x| &x.sums32[..]));
+                unrolled!(v in [0 4 1 5 2 6 3 7] {
+                    add::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, v), x, &mut products);
+                });
+                add_scaled::<B, SCALES, MINIMA, R, C>(t, &blocks, (&scales, group), &products, &mut sums);
             } else {
-                for_columns!(C, add_halves(t, &w, x, &mut sums));
+                let halves = x.each_ref().map(|x| &x.sums16[..]);
+                let mut products: Sums<R, C> = starts(t, -B::OFFSET, 2 * group, halves);
+                unrolled!(v in [0 1 2 3] {
+                    add::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, v), x, &mut products);
+                });
+                add_scaled::<B, SCALES, MINIMA, R, C>(t, &blocks, (&scales, 2 * group), &products, &mut sums);
+                products = starts(t, -B::OFFSET, 2 * group + 1, halves);
+                unrolled!(v in [4 5 6 7] {
+                    add::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, v), x, &mut products);
+                });
+                add_scaled::<B, SCALES, MINIMA, R, C>(
+                    t,
+                    &blocks,
+                    (&scales, 2 * group + 1),
+                    &products,
+                    &mut sums,
+                );
             }
         }
-        let scales = Scales::of::<_, B, SCALES>(t, block, part);
-        for_columns!(C, finish::<MINIMA>(t, &scales, x, &sums, acc));
+        unrolled!(r < R {
+            let scales = Scales::of::<_, B, SCALES>(t, blocks[r].0, blocks[r].1);
+            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
+        });
     }
 }
 
-/// An unpacked group of 32 elements.
-struct Group {
-    offset: i32,
-    group: usize,
-    codes: [I; 8],
-    /// The scales of the two halves.
-    scales: [I; 2],
-}
-
-/// Number `i` of numbers of 16 bits, two in a word.
+/// Where the chains of dot products of a piece start: at `factor * sum of the activation codes`, the sums being numbers
+/// of 16 bits, two in a word.
 #[inline(always)]
-fn half(words: &[Word], i: usize) -> i32 {
-    let word = words[i / 2];
-    i32::from(i16::from_le_bytes([word[2 * (i % 2)], word[2 * (i % 2) + 1]]))
-}
-
-/// Adds a group with one scale to the sums of `N` tokens from token `first`. Their chains of dot products alternate,
-/// and start at `-offset * sum of the activation codes`.
-#[inline(always)]
-fn add_whole<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256], sums: &mut [I]) {
-    let (x, sums) = (&x[first..first + N], &mut sums[first..first + N]);
-    let mut products = [t.splat32(0); N];
-    for i in 0..N {
-        products[i] = t.splat32(-w.offset * half(&x[i].sums32, w.group));
-    }
-    for v in 0..8 {
-        for i in 0..N {
-            products[i] = t.dot4(products[i], w.codes[v], t.splat32(int(x[i].codes[w.group][v])));
-        }
-    }
-    for i in 0..N {
-        sums[i] = t.add32(sums[i], t.mul32(products[i], w.scales[0]));
-    }
-}
-
-/// As [`add_whole`], with a scale for each half of the group.
-#[inline(always)]
-fn add_halves<const N: usize>(first: usize, t: Lanes, w: &Group, x: &[Record256], sums: &mut [I]) {
-    let (x, sums) = (&x[first..first + N], &mut sums[first..first + N]);
-    let mut products = [[t.splat32(0); 2]; N];
-    for i in 0..N {
-        for piece in 0..2 {
-            products[i][piece] = t.splat32(-w.offset * half(&x[i].sums16, 2 * w.group + piece));
-        }
-    }
-    for v in 0..4 {
-        for i in 0..N {
-            let x = &x[i].codes[w.group];
-            for piece in 0..2 {
-                let v = 4 * piece + v;
-                products[i][piece] = t.dot4(products[i][piece], w.codes[v], t.splat32(int(x[v])));
-            }
-        }
-    }
-    for i in 0..N {
-        for piece in 0..2 {
-            sums[i] = t.add32(sums[i], t.mul32(products[i][piece], w.scales[piece]));
-        }
-    }
-}
-
-/// Adds a block to the results of `N` tokens from token `first`.
-#[inline(always)]
-fn finish<const N: usize, const MINIMA: usize>(
-    first: usize,
+fn starts<const R: usize, const C: usize>(
     t: Lanes,
-    scales: &Scales<I, F, MINIMA>,
-    x: &[Record256],
-    sums: &[I],
-    acc: &mut [F],
-) {
-    for i in first..first + N {
-        acc[i] = scales.link(t, sums[i], &x[i], acc[i]);
+    factor: i32,
+    piece: usize,
+    sums: [&[Word]; C],
+) -> Sums<R, C> {
+    let mut starts = [[t.splat32(0); C]; R];
+    if factor != 0 {
+        unrolled!(c < C {
+            let halves: &[[u8; 2]] = bytemuck::cast_slice(sums[c]);
+            let start = t.splat32(factor * i32::from(i16::from_le_bytes(halves[piece])));
+            unrolled!(r < R { starts[r][c] = start; });
+        });
     }
+    starts
+}
+
+/// Adds the products of vector `v` of a group of codes: a word of activations in a register meets the codes of all
+/// strips.
+#[inline(always)]
+fn add<
+    B: Codes256<SCALES, MINIMA>,
+    const SCALES: usize,
+    const MINIMA: usize,
+    const R: usize,
+    const C: usize,
+>(
+    t: Lanes,
+    blocks: &Blocks<'_, B::Block, R>,
+    (group, v): (usize, usize),
+    x: &[Record256; C],
+    products: &mut Sums<R, C>,
+) {
+    let mut codes = [t.splat32(0); R];
+    unrolled!(r < R { codes[r] = B::code(t, blocks[r].0, group, blocks[r].1, v); });
+    unrolled!(c < C {
+        let x = t.splat32(int(x[c].codes[group][v]));
+        unrolled!(r < R { products[r][c] = t.dot4(products[r][c], codes[r], x); });
+    });
+    unrolled!(c < C {
+        unrolled!(r < R { products[r][c] = t.pin(products[r][c]); });
+    });
+}
+
+/// Adds products times scale `i` of their rows.
+#[inline(always)]
+fn add_scaled<
+    B: Codes256<SCALES, MINIMA>,
+    const SCALES: usize,
+    const MINIMA: usize,
+    const R: usize,
+    const C: usize,
+>(
+    t: Lanes,
+    blocks: &Blocks<'_, B::Block, R>,
+    (scales, i): (&[[I; SCALES]; R], usize),
+    products: &Sums<R, C>,
+    sums: &mut Sums<R, C>,
+) {
+    unrolled!(r < R {
+        let scale = B::scale(t, blocks[r], &scales[r], i);
+        unrolled!(c < C { sums[r][c] = t.pin(t.add32(sums[r][c], t.mul32(products[r][c], scale))); });
+    });
 }

@@ -7,17 +7,23 @@ use cera_quant::kernels::MatrixFn;
 use super::lanes::Lanes;
 use crate::matrix::by32::{self, By32};
 use crate::matrix::by256::{self, By256};
-use crate::matrix::{self, Job, Kernel, Tile, floats};
+use crate::matrix::floats::{self, ByElement};
+use crate::matrix::vectors::Vectors;
+use crate::matrix::{self, Job, Kernel, Tile};
 
-/// Tokens of the widest register tile.
-pub(crate) const TILE: usize = 9;
+/// Tokens of a column tile: whole register tiles of every kernel.
+pub(crate) const TILE: usize = 30;
 
 matrix_functions! {
     avx512vnni_tier, Lanes;
-    gemm: [1] x [1 2 3 4 5 6 7 8 9];
     gemv: [1] x [1];
-    gemm_of_floats: [1 2] x [1 2 3 4 5 6 7 8 9];
+    gemm_of_floats: [1 2] x [1 2 3 4 5 6 7 8 9 10];
+    gemm_of_pairs: [1 2] x [1 2 3 4 5 6 7 8 9 10];
     gemv_of_floats: [1 2 3 4] x [1];
+    => unpack {
+        gemm32: [1 2] x [1 2 3 4 5];
+        gemm256: [1 2] x [1 2 3 4 5 6];
+    }
 }
 
 matrix_kernels!();

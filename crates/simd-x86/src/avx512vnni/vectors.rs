@@ -1,5 +1,6 @@
 //! Vectors of all rows of a strip.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use cera_quant::num::LANES;
@@ -11,6 +12,15 @@ use crate::matrix::vectors::{Halves, Vector, Vectors};
 pub(super) type I = __m512i;
 /// A f32 of each row.
 pub(super) type F = __m512;
+
+/// No instruction, which the compiler does not move across others of its kind.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn pin(mut a: I) -> I {
+    // SAFETY: there is no instruction.
+    unsafe { asm!("/* {0} */", inout(zmm_reg) a, options(nomem, nostack, preserves_flags)) }
+    a
+}
 
 impl<T: Copy> Vectors for Lanes<T> {
     type I = I;
@@ -26,6 +36,8 @@ impl<T: Copy> Vectors for Lanes<T> {
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512;
         fn add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32;
         fn dot2(acc: __m512i, a: __m512i, b: __m512i) -> __m512i = _mm512_dpwssd_epi32;
+        fn pin(a: __m512i) -> __m512i = pin;
+        fn bits(a: __m512) -> __m512i = _mm512_castps_si512;
         fn as_f32(a: __m512i) -> __m512 = _mm512_castsi512_ps;
         fn to_f32(a: __m512i) -> __m512 = _mm512_cvtepi32_ps;
         fn mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps;
@@ -61,6 +73,12 @@ impl<T: Copy> Vectors for Lanes<T> {
             let is_subnormal = _mm512_cmplt_epu32_mask(e, _mm512_set1_epi32(2));
             _mm512_castsi512_ps(_mm512_mask_blend_epi32(is_subnormal, normal, subnormal))
         }
+    }
+
+    #[inline(always)]
+    fn put(self, v: __m512i, vector: &mut Vector, _: usize) {
+        // SAFETY: 64 bytes are writable, and `self` proves the instruction.
+        unsafe { _mm512_storeu_si512(vector.as_mut_ptr().cast(), v) }
     }
 
     #[inline(always)]

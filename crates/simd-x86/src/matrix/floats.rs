@@ -1,7 +1,6 @@
 //! Formats without blocks: chains over single elements, or over pairs of bf16.
 
-#![allow(clippy::needless_range_loop, reason = "one index counts in several arrays")]
-
+use bytemuck::Pod;
 use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
@@ -17,81 +16,133 @@ const _: () = {
 
 /// How many bytes ahead of the element that it works on a kernel for one token fetches, in each of its strips.
 /// Measured by `examples/peak.rs`.
-pub(crate) const AHEAD: usize = 4 << 10;
+const AHEAD: usize = 4 << 10;
 
-/// Adds the products of one element of each row.
-#[inline(always)]
-fn add<T: Vectors, const C: usize>(t: T, w: T::F, x: &[Word; C], acc: &mut [T::F; C]) {
-    for c in 0..C {
-        acc[c] = t.fma(w, t.splat(float(x[c])), acc[c]);
+/// How a format without blocks is multiplied on the vectors of a tier.
+pub(crate) trait Elements<T: Vectors> {
+    /// The format.
+    const FORMAT: Format;
+    /// One element of each row of a strip, or one pair.
+    type Block: Pod;
+    /// The weights, or the activation in every row, in registers.
+    type Operand: Copy;
+
+    /// The weights of part `part`.
+    fn weights(t: T, block: &Self::Block, part: usize) -> Self::Operand;
+    /// The activations of one token.
+    fn activations(t: T, x: Word) -> Self::Operand;
+    /// The next link, or the next two, of the chains.
+    fn link(t: T, w: Self::Operand, x: Self::Operand, acc: T::F) -> T::F;
+}
+
+/// The kernel of a format without blocks.
+pub(crate) struct ByElement<E>(E);
+
+impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
+    const FORMAT: Format = E::FORMAT;
+    type Block = E::Block;
+    type Record = Word;
+
+    /// Token after token, so that the registers need to hold the activations of one at a time.
+    #[inline(always)]
+    fn blocks<const R: usize, const C: usize>(
+        t: T,
+        blocks: [(&E::Block, usize); R],
+        x: &[Word; C],
+        acc: &mut [[T::F; C]; R],
+    ) {
+        let mut weights = [E::weights(t, blocks[0].0, blocks[0].1); R];
+        unrolled!(r < R {
+            let (block, part) = blocks[r];
+            if C == 1 {
+                t.prefetch(bytemuck::bytes_of(block), AHEAD);
+            }
+            weights[r] = E::weights(t, block, part);
+        });
+        unrolled!(c < C {
+            let x = E::activations(t, x[c]);
+            unrolled!(r < R {
+                acc[r][c] = E::link(t, weights[r], x, acc[r][c]);
+            });
+        });
     }
 }
 
-/// The kernel of `F32`.
+/// The format `F32`.
 pub(crate) struct F32;
 
-impl<T: Vectors> Kernel<T> for F32 {
+impl<T: Vectors> Elements<T> for F32 {
     const FORMAT: Format = Format::F32;
     type Block = Vector;
-    type Record = Word;
+    type Operand = T::F;
 
     #[inline(always)]
-    fn block<const C: usize>(t: T, block: &Vector, part: usize, x: &[Word; C], acc: &mut [T::F; C]) {
-        if C == 1 {
-            t.prefetch(block, AHEAD);
-        }
-        add(t, t.as_f32(t.load(block, part)), x, acc);
+    fn weights(t: T, block: &Vector, part: usize) -> T::F {
+        t.as_f32(t.load(block, part))
+    }
+
+    #[inline(always)]
+    fn activations(t: T, x: Word) -> T::F {
+        t.splat(float(x))
+    }
+
+    #[inline(always)]
+    fn link(t: T, w: T::F, x: T::F, acc: T::F) -> T::F {
+        t.fma(w, x, acc)
     }
 }
 
-/// The kernel of `F16`.
+/// The format `F16`.
 pub(crate) struct F16;
 
-impl<T: Vectors> Kernel<T> for F16 {
+impl<T: Vectors> Elements<T> for F16 {
     const FORMAT: Format = Format::F16;
     type Block = Halves;
-    type Record = Word;
+    type Operand = T::F;
 
     #[inline(always)]
-    fn block<const C: usize>(t: T, block: &Halves, part: usize, x: &[Word; C], acc: &mut [T::F; C]) {
-        if C == 1 {
-            t.prefetch(block, AHEAD);
-        }
-        add(t, t.load_f16(block, part), x, acc);
+    fn weights(t: T, block: &Halves, part: usize) -> T::F {
+        t.load_f16(block, part)
+    }
+
+    #[inline(always)]
+    fn activations(t: T, x: Word) -> T::F {
+        t.splat(float(x))
+    }
+
+    #[inline(always)]
+    fn link(t: T, w: T::F, x: T::F, acc: T::F) -> T::F {
+        t.fma(w, x, acc)
     }
 }
 
-/// The kernel of `BF16` by f32 operations: of the two elements of a pair the odd one comes first.
+/// The format `BF16` by f32 operations: of the two elements of a pair the odd one comes first.
 pub(crate) struct Bf16;
 
-impl<T: Vectors> Kernel<T> for Bf16 {
+impl<T: Vectors> Elements<T> for Bf16 {
     const FORMAT: Format = Format::BF16;
     type Block = Vector;
-    type Record = Word;
+    /// The odd elements, and the even ones.
+    type Operand = [T::F; 2];
 
     #[inline(always)]
-    fn block<const C: usize>(t: T, block: &Vector, part: usize, x: &[Word; C], acc: &mut [T::F; C]) {
-        if C == 1 {
-            t.prefetch(block, AHEAD);
-        }
-        let w = t.load(block, part);
-        let (odd, even) = (odd(t, w), even(t, w));
-        for c in 0..C {
-            let x = t.splat32(int(x[c]));
-            acc[c] = t.fma(odd, self::odd(t, x), acc[c]);
-            acc[c] = t.fma(even, self::even(t, x), acc[c]);
-        }
+    fn weights(t: T, block: &Vector, part: usize) -> [T::F; 2] {
+        halves(t, t.load(block, part))
+    }
+
+    #[inline(always)]
+    fn activations(t: T, x: Word) -> [T::F; 2] {
+        halves(t, t.splat32(int(x)))
+    }
+
+    #[inline(always)]
+    fn link(t: T, w: [T::F; 2], x: [T::F; 2], acc: T::F) -> T::F {
+        t.fma(w[1], x[1], t.fma(w[0], x[0], acc))
     }
 }
 
-/// The second bf16 of each pair.
+/// The second bf16 of each pair, and the first.
 #[inline(always)]
-fn odd<T: Vectors>(t: T, pairs: T::I) -> T::F {
-    t.as_f32(t.and(pairs, t.splat32(-0x1_0000)))
-}
-
-/// The first bf16 of each pair.
-#[inline(always)]
-fn even<T: Vectors>(t: T, pairs: T::I) -> T::F {
-    t.as_f32(t.shl(pairs, 16))
+pub(crate) fn halves<T: Vectors>(t: T, pairs: T::I) -> [T::F; 2] {
+    [t.as_f32(t.and(pairs, t.splat32(-0x1_0000))), t.as_f32(t.shl(pairs, 16))]
 }

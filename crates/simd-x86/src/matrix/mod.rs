@@ -5,13 +5,45 @@
 //! one chain; formats say how their codes and scales unpack ([`by32`], [`by256`]), and tiers how sums of products are
 //! formed.
 
+/// The statements for every `$i` below `$n`, one after the other in the code: `R` groups, which are four at most, or `C`
+/// tokens, which are ten. With a list of numbers they are for each of those, in this order.
+///
+/// A loop would do, if the compiler were sure to unroll it: sums in an array that a counter indexes are in memory.
+macro_rules! unrolled {
+    ($i:ident < R $body:block) => {
+        const { assert!(R <= 4) };
+        unrolled! { @below $i R $body 0 1 2 3 }
+    };
+    ($i:ident < C $body:block) => {
+        const { assert!(C <= 10) };
+        unrolled! { @below $i C $body 0 1 2 3 4 5 6 7 8 9 }
+    };
+    ($i:ident in [$($literal:literal)*] $body:block) => {
+        $({
+            let $i: usize = $literal;
+            $body
+        })*
+    };
+    (@below $i:ident $n:ident $body:block $($literal:literal)*) => {
+        $(
+            if const { $literal < $n } {
+                let $i: usize = $literal;
+                $body
+            }
+        )*
+    };
+}
+
 pub(crate) mod by256;
 pub(crate) mod by32;
 pub(crate) mod floats;
 pub(crate) mod records;
 pub(crate) mod vectors;
 
-use bytemuck::Pod;
+use std::cell::RefCell;
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 use cera_quant::args::GemmArgs;
 use cera_quant::pack::{Layout, STRIP_ROWS};
@@ -20,7 +52,10 @@ use vectors::Vectors;
 
 /// Bytes of weights that are worked on, tile after tile of activations, before the next ones: they stay in the
 /// second-level cache while the activations stream past.
-const RESIDENT: usize = 192 << 10;
+const RESIDENT: usize = 320 << 10;
+
+/// Tokens from which on strips are unpacked beforehand.
+const UNPACK_FROM: usize = 32;
 
 /// A format's block of a strip times the records of some tokens, on the vectors of a tier.
 pub(crate) trait Kernel<T: Vectors> {
@@ -31,26 +66,42 @@ pub(crate) trait Kernel<T: Vectors> {
     /// The activations of one token that a block meets.
     type Record: Pod;
 
-    /// Adds the products of part `part` of a block with each record to the sums of that token.
-    fn block<const C: usize>(
+    /// Adds the products of a part of each of some blocks with each record to the sums of that group and token.
+    fn blocks<const R: usize, const C: usize>(
         t: T,
-        block: &Self::Block,
-        part: usize,
+        blocks: [(&Self::Block, usize); R],
         x: &[Self::Record; C],
-        acc: &mut [T::F; C],
+        acc: &mut [[T::F; C]; R],
     );
+}
+
+/// A [`Kernel`] whose blocks may be unpacked beforehand, which pays where many tokens meet them.
+pub(crate) trait Unpack<T: Vectors>: Kernel<T> {
+    /// The kernel of unpacked blocks.
+    type Unpacked: Kernel<T, Record = Self::Record>;
+
+    /// Unpacks a part of a block.
+    fn unpack(t: T, block: &Self::Block, part: usize, out: &mut <Self::Unpacked as Kernel<T>>::Block);
 }
 
 /// Groups times tokens that one register tile computes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job<'a, 'b> {
     args: &'a GemmArgs<'b>,
-    /// The first group, counted from the first row of the matrix.
+    /// Strips as the kernel reads them, one after the other.
+    strips: &'a [u8],
+    /// The first group of rows in `strips`.
     group: usize,
-    /// The column tile.
-    tile: usize,
-    /// The first token, counted from the first of the column tile.
+    /// The first row of that group in the matrix.
+    row: usize,
+    /// The records of a column tile.
+    records: &'a [u8],
+    /// Tokens of the column tile.
+    width: usize,
+    /// The first token in the column tile.
     token: usize,
+    /// The first token of the column tile.
+    first: usize,
 }
 
 /// Computes a [`Job`].
@@ -62,73 +113,153 @@ pub(crate) type Tiles<const R: usize, const C: usize> = [[Tile; C]; R];
 /// The body of a [`Tile`] of `R` groups and `C` tokens.
 #[inline(always)]
 pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job: &Job<'_, '_>) {
-    let Job { args, group, tile, token } = *job;
+    let Job { args, strips, group, row, records, width, token, first } = *job;
     let parts = const { STRIP_ROWS / T::ROWS };
+    let kb = args.w.blocks();
+    let strips: &[K::Block] = bytemuck::cast_slice(strips);
     let mut blocks: [&[K::Block]; R] = [&[]; R];
     for (r, blocks) in blocks.iter_mut().enumerate() {
-        *blocks = bytemuck::cast_slice(args.w.strip((group + r) / parts));
+        *blocks = &strips[(group + r) / parts * kb..][..kb];
     }
-    let (width, records) = args.x.tile_records(tile);
     let mut acc = [[t.zero(); C]; R];
     let mut records: &[K::Record] = bytemuck::cast_slice(records);
-    #[allow(clippy::needless_range_loop, reason = "one index counts in several strips")]
-    for b in 0..args.w.blocks() {
+    for b in 0..kb {
         let (now, later) = records.split_at(width);
         let Some(x) = now[token..].first_chunk::<C>() else { unreachable!("the tile has these tokens") };
         records = later;
-        for r in 0..R {
-            K::block(t, &blocks[r][b], (group + r) % parts, x, &mut acc[r]);
-        }
+        K::blocks(t, std::array::from_fn(|r| (&blocks[r][b], (group + r) % parts)), x, &mut acc);
+    }
+    let m = args.w.m();
+    if row + R * T::ROWS <= m {
+        unrolled!(c < C {
+            unrolled!(r < R {
+                let mut values = [0.0; STRIP_ROWS];
+                t.store(acc[r][c], &mut values);
+                args.out.store(first + token + c, row + r * T::ROWS, &values[..T::ROWS]);
+            });
+        });
+        return;
     }
     for (r, acc) in acc.iter().enumerate() {
-        let row = (group + r) * T::ROWS;
-        let rows = T::ROWS.min(args.w.m().saturating_sub(row));
+        let row = row + r * T::ROWS;
+        let rows = T::ROWS.min(m.saturating_sub(row));
         for (c, &acc) in acc.iter().enumerate() {
             let mut values = [0.0; STRIP_ROWS];
             t.store(acc, &mut values);
-            let token = tile * args.x.tile() + token + c;
-            // Of two branches the first has a length that the compiler knows.
-            if rows == T::ROWS {
-                args.out.store(token, row, &values[..T::ROWS]);
-            } else if rows > 0 {
-                args.out.store(token, row, &values[..rows]);
+            if rows > 0 {
+                args.out.store(first + token + c, row, &values[..rows]);
             }
         }
     }
 }
 
+/// Unpacks all parts of the blocks of some strips.
+#[inline(always)]
+pub(crate) fn unpack<T: Vectors, K: Unpack<T>>(t: T, strips: &[u8], out: &mut [u8]) {
+    let blocks: &[K::Block] = bytemuck::cast_slice(strips);
+    let out: &mut [<K::Unpacked as Kernel<T>>::Block] = bytemuck::cast_slice_mut(out);
+    for (block, out) in blocks.iter().zip(out) {
+        for part in 0..STRIP_ROWS / T::ROWS {
+            K::unpack(t, block, part, out);
+        }
+    }
+}
+
+/// How a kernel works on unpacked blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unpacked {
+    /// Unpacks strips.
+    pub(crate) unpack: unsafe fn(&[u8], &mut [u8]),
+    /// Bytes of an unpacked block.
+    pub(crate) block_bytes: usize,
+    /// The register tile of the most groups and tokens that the kernel has.
+    pub(crate) tile: Tile,
+}
+
+thread_local! {
+    /// The unpacked strips of a worker.
+    static UNPACKED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A line of the caches.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
 /// Runs a kernel on all of its arguments.
 ///
 /// # Safety
-/// - The tiles may run on this machine.
+/// - The tiles may run on this machine, and so may what works on unpacked blocks.
 ///
 /// # Panics
 /// If [`GemmArgs::check`] fails or the weights have another format.
 pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(
     args: &GemmArgs<'_>,
     tiles: &Tiles<R, C>,
+    unpacked: Option<Unpacked>,
 ) {
     if let Err(error) = args.check() {
         panic!("{error}");
     }
     assert_eq!((args.w.format(), args.w.layout()), (K::FORMAT, Layout::Strip16x4), "weights of this kernel");
-    let strip_bytes = args.w.blocks() * size_of::<K::Block>();
-    let resident = (RESIDENT / strip_bytes.max(1)).max(1);
-    let parts = STRIP_ROWS / T::ROWS;
-    let mut first = args.strips.start;
-    while first < args.strips.end {
-        let end = args.strips.end.min(first + resident.max(R));
-        for tile in args.tiles.clone() {
-            let (width, _) = args.x.tile_records(tile);
-            for group in (first * parts..end * parts).step_by(R) {
-                let groups = R.min(end * parts - group);
-                for token in (0..width).step_by(C) {
-                    let tokens = C.min(width - token);
-                    // SAFETY: promised by the caller.
-                    unsafe { tiles[groups - 1][tokens - 1](&Job { args, group, tile, token }) };
+    let tokens = args.tiles.len() * args.x.tile();
+    let unpacked =
+        unpacked.filter(|unpacked| tokens >= UNPACK_FROM && args.x.tile() >= C && unpacked.block_bytes > 0);
+    let packed_bytes = args.w.blocks() * size_of::<K::Block>();
+    let strip_bytes =
+        args.w.blocks() * unpacked.map_or(size_of::<K::Block>(), |unpacked| unpacked.block_bytes);
+    let resident = (RESIDENT / strip_bytes.max(1) / R * R).max(R);
+    UNPACKED.with_borrow_mut(|memory| {
+        let mut first = args.strips.start;
+        while first < args.strips.end {
+            let strips = first..args.strips.end.min(first + resident);
+            first = strips.end;
+            let packed = &args.w.bytes()[strips.start * packed_bytes..strips.end * packed_bytes];
+            let panels = unpacked.map(|unpacked| {
+                let bytes = strips.len() * strip_bytes;
+                if memory.len() < bytes.div_ceil(64) {
+                    memory.resize(bytes.div_ceil(64), Line::zeroed());
                 }
+                let panels = &mut bytemuck::cast_slice_mut(memory)[..bytes];
+                // SAFETY: promised by the caller.
+                unsafe { (unpacked.unpack)(packed, panels) };
+                (unpacked.tile, &*panels)
+            });
+            // SAFETY: promised by the caller.
+            unsafe { run_strips::<T, R, C>(args, (&strips, packed), tiles, panels) };
+        }
+    });
+}
+
+/// Computes some strips, of which `packed` are the blocks, for all tokens, with the tile of unpacked blocks where it
+/// fits.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
+    args: &GemmArgs<'_>,
+    (range, packed): (&Range<usize>, &[u8]),
+    tiles: &Tiles<R, C>,
+    panels: Option<(Tile, &[u8])>,
+) {
+    let parts = STRIP_ROWS / T::ROWS;
+    let all = range.len() * parts;
+    for tile in args.tiles.clone() {
+        let (width, records) = args.x.tile_records(tile);
+        // Tokens are shared out evenly, so that no register tile is much narrower than the others.
+        let step = width.div_ceil(width.div_ceil(C));
+        for token in (0..width).step_by(step) {
+            let tokens = step.min(width - token);
+            for group in (0..all).step_by(R) {
+                let groups = R.min(all - group);
+                let (run, strips) = match panels {
+                    Some(panels) if (groups, tokens) == (R, C) => panels,
+                    _ => (tiles[groups - 1][tokens - 1], packed),
+                };
+                let (row, first) = (range.start * STRIP_ROWS + group * T::ROWS, tile * args.x.tile());
+                // SAFETY: promised by the caller.
+                unsafe { run(&Job { args, strips, group, row, records, width, token, first }) };
             }
         }
-        first = end;
     }
 }

@@ -30,6 +30,8 @@ pub(crate) trait Vectors: Copy {
     fn load_u16(self, numbers: &Halves, part: usize) -> Self::I;
     /// The powers of two [`e8m0_half`](cera_quant::blocks::e8m0_half) of the rows of part `part`.
     fn load_e8m0(self, exponents: &[u8; 16], part: usize) -> Self::F;
+    /// Stores part `part` of a vector.
+    fn put(self, v: Self::I, vector: &mut Vector, part: usize);
     /// Stores the numbers of the rows as the first of `out`.
     fn store(self, v: Self::F, out: &mut [f32; LANES]);
 
@@ -61,6 +63,11 @@ pub(crate) trait Vectors: Copy {
     /// `acc` plus the two products of i16 in each i32.
     fn dot2(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 
+    /// The same, computed no later than any that is pinned after it: the compiler would rather compute sum after sum
+    /// than keep all of them going, which takes more registers for operands than it saves.
+    fn pin(self, a: Self::I) -> Self::I;
+    /// The bits of a f32.
+    fn bits(self, a: Self::F) -> Self::I;
     /// The f32 of these bits.
     fn as_f32(self, a: Self::I) -> Self::F;
     /// The nearest f32 of an i32.
@@ -101,16 +108,12 @@ pub(crate) fn high<T: Vectors>(t: T, v: T::I) -> T::I {
     t.and(t.shr(v, 4), t.splat8(0x0f))
 }
 
-/// The codes of 32 elements of nibbles: vector `v` has element `4v` in its low and `16 + 4v` in its high halves.
+/// Vector `v` of the codes of 32 elements of nibbles: vector `v` of four has element `4v` in its low and `16 + 4v` in its
+/// high halves.
 #[inline(always)]
-pub(crate) fn nibbles<T: Vectors>(t: T, vectors: &[Vector; 4], part: usize) -> [T::I; 8] {
-    let mut codes = [t.splat32(0); 8];
-    for (v, vector) in vectors.iter().enumerate() {
-        let vector = t.load(vector, part);
-        codes[v] = low(t, vector);
-        codes[4 + v] = high(t, vector);
-    }
-    codes
+pub(crate) fn nibble<T: Vectors>(t: T, vectors: &[Vector; 4], part: usize, v: usize) -> T::I {
+    let both = t.load(&vectors[v % 4], part);
+    if v < 4 { low(t, both) } else { high(t, both) }
 }
 
 /// Moves bit `from` of every byte to bit `to` and clears the others.
@@ -120,20 +123,16 @@ pub(crate) fn move_bit<T: Vectors>(t: T, v: T::I, from: u32, to: u32) -> T::I {
     t.and(moved, t.splat8(1 << to))
 }
 
-/// As [`nibbles`] with 16 times bit `t` of `fifth` added to the codes of vector `t`.
+/// As [`nibble`] with 16 times bit `v` of `fifth` added to the codes of vector `v`.
 #[inline(always)]
-pub(crate) fn with_fifth_bits<T: Vectors>(
+pub(crate) fn with_fifth_bit<T: Vectors>(
     t: T,
     vectors: &[Vector; 4],
     fifth: &Vector,
     part: usize,
-) -> [T::I; 8] {
-    let mut codes = nibbles(t, vectors, part);
-    let fifth = t.load(fifth, part);
-    for (i, code) in codes.iter_mut().enumerate() {
-        *code = t.or(*code, move_bit(t, fifth, i as u32, 4));
-    }
-    codes
+    v: usize,
+) -> T::I {
+    t.or(nibble(t, vectors, part, v), move_bit(t, t.load(fifth, part), v as u32, 4))
 }
 
 /// Moves the bits `2 * from` and `2 * from + 1` of every byte to bit `to` and the next, and clears the others.
@@ -154,13 +153,14 @@ pub(crate) const fn shifted(values: [i8; 16], offset: i32) -> [u8; 16] {
     codes
 }
 
-/// As [`nibbles`], with the entry of a table in place of each code.
+/// As [`nibble`], with the entry of a table in place of each code.
 #[inline(always)]
-pub(crate) fn looked_up<T: Vectors>(t: T, table: &[u8; 16], vectors: &[Vector; 4], part: usize) -> [T::I; 8] {
-    let table = t.table(table);
-    let mut codes = nibbles(t, vectors, part);
-    for code in &mut codes {
-        *code = t.look_up(table, *code);
-    }
-    codes
+pub(crate) fn looked_up<T: Vectors>(
+    t: T,
+    table: &[u8; 16],
+    vectors: &[Vector; 4],
+    part: usize,
+    v: usize,
+) -> T::I {
+    t.look_up(t.table(table), nibble(t, vectors, part, v))
 }

@@ -30,13 +30,13 @@ impl Codes256<8, 0> for Iq4Xs {
     type Block = Block;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Block, group: usize, part: usize) -> [T::I; 8] {
-        looked_up(t, &const { shifted(IQ4_NL_VALUES, 128) }, &block.groups[group], part)
+    fn code<T: Vectors>(t: T, block: &Block, group: usize, part: usize, v: usize) -> T::I {
+        looked_up(t, &const { shifted(IQ4_NL_VALUES, 128) }, &block.groups[group], part, v)
     }
 
     #[inline(always)]
-    fn signed<T: Vectors>(t: T, block: &Block, group: usize, part: usize) -> [T::I; 8] {
-        looked_up(t, &const { shifted(IQ4_NL_VALUES, 0) }, &block.groups[group], part)
+    fn signed<T: Vectors>(t: T, block: &Block, group: usize, part: usize, v: usize) -> T::I {
+        looked_up(t, &const { shifted(IQ4_NL_VALUES, 0) }, &block.groups[group], part, v)
     }
 
     #[inline(always)]

@@ -8,12 +8,13 @@ mod q6_k;
 
 use std::marker::PhantomData;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 
 use super::by32::AHEAD;
 use super::records::{Record256, float, int};
-use super::vectors::Vectors;
+use super::vectors::{Vector, Vectors};
+use super::{Kernel, Unpack};
 
 pub(crate) use iq4_xs::Iq4Xs;
 pub(crate) use q2_k::Q2K;
@@ -34,24 +35,31 @@ pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
     /// A block of a strip.
     type Block: Pod;
 
-    /// The codes of group `group` of 32 elements: bytes of vector `t` are those of elements `4t..4t + 4`.
-    fn codes<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize) -> [T::I; 8];
+    /// Vector `v` of the codes of group `group` of 32 elements: its bytes are those of elements `4v..4v + 4`.
+    fn code<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize, v: usize) -> T::I;
 
     /// `code - OFFSET` as signed bytes, for formats with an offset of 128.
     #[inline(always)]
-    fn signed<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize) -> [T::I; 8] {
-        let mut codes = Self::codes(t, block, group, part);
-        for code in &mut codes {
-            *code = t.xor(*code, t.splat8(0x80));
-        }
-        codes
+    fn signed<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize, v: usize) -> T::I {
+        t.xor(Self::code(t, block, group, part, v), t.splat8(0x80))
     }
 
     /// The scale of the scales.
     fn d<T: Vectors>(t: T, block: &Self::Block, part: usize) -> T::F;
 
-    /// The scales, each as an i32.
+    /// The scales, each as an i32, for [`Codes256::scale`].
     fn scales<T: Vectors>(t: T, block: &Self::Block, part: usize) -> [T::I; SCALES];
+
+    /// Scale `i`; `scales` are those of the same block and part.
+    #[inline(always)]
+    fn scale<T: Vectors>(
+        _: T,
+        (_block, _part): (&Self::Block, usize),
+        scales: &[T::I; SCALES],
+        i: usize,
+    ) -> T::I {
+        scales[i]
+    }
 
     /// The minima of pieces `2i` and `2i + 1` as two i16, and the scale of the minima.
     #[inline(always)]
@@ -62,6 +70,90 @@ pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
 
 /// The kernel of a format of 256 elements a block.
 pub(crate) struct By256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+
+/// A block of a format of 256 elements, unpacked.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Unpacked256 {
+    d: Vector,
+    dmin: Vector,
+    /// As many as the format has.
+    minima: [Vector; 8],
+    /// As many as the format has.
+    scales: [Vector; 16],
+    groups: [[Vector; 8]; 8],
+}
+
+/// A format with its blocks unpacked.
+pub(crate) struct Bytes<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+
+impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Codes256<SCALES, MINIMA>
+    for Bytes<B, SCALES, MINIMA>
+{
+    const FORMAT: Format = B::FORMAT;
+    const OFFSET: i32 = B::OFFSET;
+    const MAX: i32 = B::MAX;
+    type Block = Unpacked256;
+
+    #[inline(always)]
+    fn code<T: Vectors>(t: T, block: &Unpacked256, group: usize, part: usize, v: usize) -> T::I {
+        t.load(&block.groups[group][v], part)
+    }
+
+    #[inline(always)]
+    fn d<T: Vectors>(t: T, block: &Unpacked256, part: usize) -> T::F {
+        t.as_f32(t.load(&block.d, part))
+    }
+
+    /// There is no need to have them all at once.
+    #[inline(always)]
+    fn scales<T: Vectors>(t: T, _: &Unpacked256, _: usize) -> [T::I; SCALES] {
+        [t.splat32(0); SCALES]
+    }
+
+    #[inline(always)]
+    fn scale<T: Vectors>(t: T, (block, part): (&Unpacked256, usize), _: &[T::I; SCALES], i: usize) -> T::I {
+        t.load(&block.scales[i], part)
+    }
+
+    #[inline(always)]
+    fn minima<T: Vectors>(t: T, block: &Unpacked256, part: usize) -> ([T::I; MINIMA], T::F) {
+        let mut all = [t.splat32(0); MINIMA];
+        for (pair, vector) in all.iter_mut().zip(&block.minima) {
+            *pair = t.load(vector, part);
+        }
+        (all, t.as_f32(t.load(&block.dmin, part)))
+    }
+}
+
+impl<T: Vectors, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Unpack<T>
+    for By256<B, SCALES, MINIMA>
+where
+    By256<B, SCALES, MINIMA>: Kernel<T, Block = B::Block, Record = Record256>,
+    By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>: Kernel<T, Block = Unpacked256, Record = Record256>,
+{
+    type Unpacked = By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>;
+
+    #[inline(always)]
+    fn unpack(t: T, block: &B::Block, part: usize, out: &mut Unpacked256) {
+        for (group, out) in out.groups.iter_mut().enumerate() {
+            unrolled!(v in [0 4 1 5 2 6 3 7] {
+                t.put(B::code(t, block, group, part, v), &mut out[v], part);
+            });
+        }
+        t.put(t.bits(B::d(t, block, part)), &mut out.d, part);
+        for (scale, out) in B::scales(t, block, part).into_iter().zip(&mut out.scales) {
+            t.put(scale, out, part);
+        }
+        if MINIMA > 0 {
+            let (minima, dmin) = B::minima(t, block, part);
+            t.put(t.bits(dmin), &mut out.dmin, part);
+            for (pair, out) in minima.into_iter().zip(&mut out.minima) {
+                t.put(pair, out, part);
+            }
+        }
+    }
+}
 
 /// The scale of the scales of a block, and the minima with theirs.
 #[derive(Clone, Copy)]

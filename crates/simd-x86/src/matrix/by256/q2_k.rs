@@ -30,15 +30,8 @@ impl Codes256<16, 8> for Q2K {
     type Block = Block;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Block, group: usize, part: usize) -> [T::I; 8] {
-        let mut codes = [t.splat32(0); 8];
-        for p in 0..2 {
-            let pairs = t.load(&block.groups[group][p], part);
-            for i in 0..4 {
-                codes[4 * p + i] = bit_pair(t, pairs, i as u32, 0);
-            }
-        }
-        codes
+    fn code<T: Vectors>(t: T, block: &Block, group: usize, part: usize, v: usize) -> T::I {
+        bit_pair(t, t.load(&block.groups[group][v / 4], part), v as u32 % 4, 0)
     }
 
     #[inline(always)]

@@ -37,18 +37,10 @@ impl Codes256<16, 0> for Q3K {
     type Block = Block;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Block, group: usize, part: usize) -> [T::I; 8] {
+    fn code<T: Vectors>(t: T, block: &Block, group: usize, part: usize, v: usize) -> T::I {
         let Threes { pairs, third } = &block.groups[group];
-        let third = t.load(third, part);
-        let mut codes = [t.splat32(0); 8];
-        for p in 0..2 {
-            let pairs = t.load(&pairs[p], part);
-            for i in 0..4 {
-                let third = move_bit(t, third, 4 * p as u32 + i as u32, 2);
-                codes[4 * p + i] = t.or(bit_pair(t, pairs, i as u32, 0), third);
-            }
-        }
-        codes
+        let third = move_bit(t, t.load(third, part), v as u32, 2);
+        t.or(bit_pair(t, t.load(&pairs[v / 4], part), v as u32 % 4, 0), third)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
-use super::super::vectors::{Halves, Vector, Vectors, nibbles, with_fifth_bits};
+use super::super::vectors::{Halves, Vector, Vectors, nibble, with_fifth_bit};
 use super::{Codes256, byte};
 
 /// Scales and minima of a block of a strip.
@@ -96,8 +96,8 @@ impl Codes256<8, 4> for Q4K {
     type Block = Block4;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Block4, group: usize, part: usize) -> [T::I; 8] {
-        nibbles(t, &block.groups[group], part)
+    fn code<T: Vectors>(t: T, block: &Block4, group: usize, part: usize, v: usize) -> T::I {
+        nibble(t, &block.groups[group], part, v)
     }
 
     #[inline(always)]
@@ -126,8 +126,8 @@ impl Codes256<8, 4> for Q5K {
     type Block = Block5;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Block5, group: usize, part: usize) -> [T::I; 8] {
-        with_fifth_bits(t, &block.groups[group].nibbles, &block.groups[group].fifth, part)
+    fn code<T: Vectors>(t: T, block: &Block5, group: usize, part: usize, v: usize) -> T::I {
+        with_fifth_bit(t, &block.groups[group].nibbles, &block.groups[group].fifth, part, v)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
-use super::super::vectors::{Halves, Vector, Vectors, bit_pair, nibbles};
+use super::super::vectors::{Halves, Vector, Vectors, bit_pair, nibble};
 use super::Codes256;
 
 /// A group of a block of a strip.
@@ -37,16 +37,9 @@ impl Codes256<16, 0> for Q6K {
     type Block = Block;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Block, group: usize, part: usize) -> [T::I; 8] {
+    fn code<T: Vectors>(t: T, block: &Block, group: usize, part: usize, v: usize) -> T::I {
         let Sixes { nibbles: low, pairs } = &block.groups[group];
-        let mut codes = nibbles(t, low, part);
-        for p in 0..2 {
-            let pairs = t.load(&pairs[p], part);
-            for i in 0..4 {
-                codes[4 * p + i] = t.or(codes[4 * p + i], bit_pair(t, pairs, i as u32, 4));
-            }
-        }
-        codes
+        t.or(nibble(t, low, part, v), bit_pair(t, t.load(&pairs[v / 4], part), v as u32 % 4, 4))
     }
 
     #[inline(always)]

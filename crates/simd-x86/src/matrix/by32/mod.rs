@@ -6,11 +6,12 @@ mod q8_0;
 
 use std::marker::PhantomData;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 
 use super::records::{Record32, float};
-use super::vectors::Vectors;
+use super::vectors::{Vector, Vectors};
+use super::{Kernel, Unpack};
 
 pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
 pub(crate) use q5::{Q5_0, Q5_1};
@@ -30,34 +31,88 @@ pub(crate) trait Codes32 {
     const OFFSET: i32;
     /// The largest code.
     const MAX: i32;
+    /// Whether there are minima.
+    const MINIMA: bool = false;
     /// A block of a strip.
     type Block: Pod;
 
-    /// The codes of 32 elements: bytes of vector `t` are those of elements `4t..4t + 4`.
-    fn codes<T: Vectors>(t: T, block: &Self::Block, part: usize) -> [T::I; 8];
+    /// Vector `v` of the codes of 32 elements: its bytes are those of elements `4v..4v + 4`.
+    fn code<T: Vectors>(t: T, block: &Self::Block, part: usize, v: usize) -> T::I;
 
     /// `code - OFFSET` as signed bytes, for formats with an offset of 128.
     #[inline(always)]
-    fn signed<T: Vectors>(t: T, block: &Self::Block, part: usize) -> [T::I; 8] {
-        let mut codes = Self::codes(t, block, part);
-        for code in &mut codes {
-            *code = t.xor(*code, t.splat8(0x80));
-        }
-        codes
+    fn signed<T: Vectors>(t: T, block: &Self::Block, part: usize, v: usize) -> T::I {
+        t.xor(Self::code(t, block, part, v), t.splat8(0x80))
     }
 
     /// The scale of every row.
     fn scale<T: Vectors>(t: T, block: &Self::Block, part: usize) -> T::F;
 
-    /// The minimum of every row.
+    /// The minimum of every row, if there are minima.
     #[inline(always)]
-    fn minimum<T: Vectors>(_: T, _block: &Self::Block, _part: usize) -> Option<T::F> {
-        None
+    fn minimum<T: Vectors>(t: T, _block: &Self::Block, _part: usize) -> T::F {
+        t.zero()
     }
 }
 
 /// The kernel of a format of 32 elements a block.
 pub(crate) struct By32<B>(PhantomData<B>);
+
+/// A block of a format of 32 elements, unpacked.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Unpacked32 {
+    codes: [Vector; 8],
+    /// Numbers of 32 bits.
+    scale: Vector,
+    /// As `scale`, if the format has minima.
+    minimum: Vector,
+}
+
+/// A format with its blocks unpacked.
+pub(crate) struct Bytes<B>(PhantomData<B>);
+
+impl<B: Codes32> Codes32 for Bytes<B> {
+    const FORMAT: Format = B::FORMAT;
+    const OFFSET: i32 = B::OFFSET;
+    const MAX: i32 = B::MAX;
+    const MINIMA: bool = B::MINIMA;
+    type Block = Unpacked32;
+
+    #[inline(always)]
+    fn code<T: Vectors>(t: T, block: &Unpacked32, part: usize, v: usize) -> T::I {
+        t.load(&block.codes[v], part)
+    }
+
+    #[inline(always)]
+    fn scale<T: Vectors>(t: T, block: &Unpacked32, part: usize) -> T::F {
+        t.as_f32(t.load(&block.scale, part))
+    }
+
+    #[inline(always)]
+    fn minimum<T: Vectors>(t: T, block: &Unpacked32, part: usize) -> T::F {
+        t.as_f32(t.load(&block.minimum, part))
+    }
+}
+
+impl<T: Vectors, B: Codes32> Unpack<T> for By32<B>
+where
+    By32<B>: Kernel<T, Block = B::Block, Record = Record32>,
+    By32<Bytes<B>>: Kernel<T, Block = Unpacked32, Record = Record32>,
+{
+    type Unpacked = By32<Bytes<B>>;
+
+    #[inline(always)]
+    fn unpack(t: T, block: &B::Block, part: usize, out: &mut Unpacked32) {
+        unrolled!(v in [0 4 1 5 2 6 3 7] {
+            t.put(B::code(t, block, part, v), &mut out.codes[v], part);
+        });
+        t.put(t.bits(B::scale(t, block, part)), &mut out.scale, part);
+        if B::MINIMA {
+            t.put(t.bits(B::minimum(t, block, part)), &mut out.minimum, part);
+        }
+    }
+}
 
 /// The scales of a block, and the minima.
 #[derive(Clone, Copy)]
@@ -69,7 +124,7 @@ pub(crate) struct Scales<F> {
 impl<F: Copy> Scales<F> {
     #[inline(always)]
     pub(crate) fn of<T: Vectors<F = F>, B: Codes32>(t: T, block: &B::Block, part: usize) -> Scales<F> {
-        Scales { scale: B::scale(t, block, part), minimum: B::minimum(t, block, part) }
+        Scales { scale: B::scale(t, block, part), minimum: B::MINIMA.then(|| B::minimum(t, block, part)) }
     }
 
     /// One link of the chains: adds a block, of which `sum` are the exact products of the codes, to `acc`.

@@ -5,7 +5,7 @@ use cera_quant::Format;
 use cera_quant::blocks::{IQ4_NL_VALUES, MXFP4_VALUES};
 use cera_quant::pack::strip_block_bytes;
 
-use super::super::vectors::{Halves, Vector, Vectors, looked_up, nibbles, shifted};
+use super::super::vectors::{Halves, Vector, Vectors, looked_up, nibble, shifted};
 use super::Codes32;
 
 /// A block of a strip of `Q4_0` or `IQ4_NL`.
@@ -50,8 +50,8 @@ impl Codes32 for Q4_0 {
     type Block = Nibbles;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Nibbles, part: usize) -> [T::I; 8] {
-        nibbles(t, &block.nibbles, part)
+    fn code<T: Vectors>(t: T, block: &Nibbles, part: usize, v: usize) -> T::I {
+        nibble(t, &block.nibbles, part, v)
     }
 
     #[inline(always)]
@@ -67,11 +67,12 @@ impl Codes32 for Q4_1 {
     const FORMAT: Format = Format::Q4_1;
     const OFFSET: i32 = 0;
     const MAX: i32 = 15;
+    const MINIMA: bool = true;
     type Block = NibblesAndMinima;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &NibblesAndMinima, part: usize) -> [T::I; 8] {
-        nibbles(t, &block.nibbles, part)
+    fn code<T: Vectors>(t: T, block: &NibblesAndMinima, part: usize, v: usize) -> T::I {
+        nibble(t, &block.nibbles, part, v)
     }
 
     #[inline(always)]
@@ -80,8 +81,8 @@ impl Codes32 for Q4_1 {
     }
 
     #[inline(always)]
-    fn minimum<T: Vectors>(t: T, block: &NibblesAndMinima, part: usize) -> Option<T::F> {
-        Some(t.load_f16(&block.m, part))
+    fn minimum<T: Vectors>(t: T, block: &NibblesAndMinima, part: usize) -> T::F {
+        t.load_f16(&block.m, part)
     }
 }
 
@@ -95,13 +96,13 @@ impl Codes32 for Iq4Nl {
     type Block = Nibbles;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Nibbles, part: usize) -> [T::I; 8] {
-        looked_up(t, &const { shifted(IQ4_NL_VALUES, 128) }, &block.nibbles, part)
+    fn code<T: Vectors>(t: T, block: &Nibbles, part: usize, v: usize) -> T::I {
+        looked_up(t, &const { shifted(IQ4_NL_VALUES, 128) }, &block.nibbles, part, v)
     }
 
     #[inline(always)]
-    fn signed<T: Vectors>(t: T, block: &Nibbles, part: usize) -> [T::I; 8] {
-        looked_up(t, &const { shifted(IQ4_NL_VALUES, 0) }, &block.nibbles, part)
+    fn signed<T: Vectors>(t: T, block: &Nibbles, part: usize, v: usize) -> T::I {
+        looked_up(t, &const { shifted(IQ4_NL_VALUES, 0) }, &block.nibbles, part, v)
     }
 
     #[inline(always)]
@@ -120,8 +121,8 @@ impl Codes32 for Mxfp4 {
     type Block = NibblesAndExponents;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &NibblesAndExponents, part: usize) -> [T::I; 8] {
-        looked_up(t, &const { shifted(MXFP4_VALUES, 12) }, &block.nibbles, part)
+    fn code<T: Vectors>(t: T, block: &NibblesAndExponents, part: usize, v: usize) -> T::I {
+        looked_up(t, &const { shifted(MXFP4_VALUES, 12) }, &block.nibbles, part, v)
     }
 
     #[inline(always)]

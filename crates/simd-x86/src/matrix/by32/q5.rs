@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
-use super::super::vectors::{Halves, Vector, Vectors, with_fifth_bits};
+use super::super::vectors::{Halves, Vector, Vectors, with_fifth_bit};
 use super::Codes32;
 
 /// A block of a strip of `Q5_0`.
@@ -41,8 +41,8 @@ impl Codes32 for Q5_0 {
     type Block = Fives;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Fives, part: usize) -> [T::I; 8] {
-        with_fifth_bits(t, &block.nibbles, &block.fifth, part)
+    fn code<T: Vectors>(t: T, block: &Fives, part: usize, v: usize) -> T::I {
+        with_fifth_bit(t, &block.nibbles, &block.fifth, part, v)
     }
 
     #[inline(always)]
@@ -58,11 +58,12 @@ impl Codes32 for Q5_1 {
     const FORMAT: Format = Format::Q5_1;
     const OFFSET: i32 = 0;
     const MAX: i32 = 31;
+    const MINIMA: bool = true;
     type Block = FivesAndMinima;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &FivesAndMinima, part: usize) -> [T::I; 8] {
-        with_fifth_bits(t, &block.nibbles, &block.fifth, part)
+    fn code<T: Vectors>(t: T, block: &FivesAndMinima, part: usize, v: usize) -> T::I {
+        with_fifth_bit(t, &block.nibbles, &block.fifth, part, v)
     }
 
     #[inline(always)]
@@ -71,7 +72,7 @@ impl Codes32 for Q5_1 {
     }
 
     #[inline(always)]
-    fn minimum<T: Vectors>(t: T, block: &FivesAndMinima, part: usize) -> Option<T::F> {
-        Some(t.load_f16(&block.m, part))
+    fn minimum<T: Vectors>(t: T, block: &FivesAndMinima, part: usize) -> T::F {
+        t.load_f16(&block.m, part)
     }
 }

@@ -27,21 +27,13 @@ impl Codes32 for Q8_0 {
     type Block = Bytes;
 
     #[inline(always)]
-    fn codes<T: Vectors>(t: T, block: &Bytes, part: usize) -> [T::I; 8] {
-        let mut codes = Self::signed(t, block, part);
-        for code in &mut codes {
-            *code = t.xor(*code, t.splat8(0x80));
-        }
-        codes
+    fn code<T: Vectors>(t: T, block: &Bytes, part: usize, v: usize) -> T::I {
+        t.xor(t.load(&block.bytes[v], part), t.splat8(0x80))
     }
 
     #[inline(always)]
-    fn signed<T: Vectors>(t: T, block: &Bytes, part: usize) -> [T::I; 8] {
-        let mut codes = [t.splat32(0); 8];
-        for (code, vector) in codes.iter_mut().zip(&block.bytes) {
-            *code = t.load(vector, part);
-        }
-        codes
+    fn signed<T: Vectors>(t: T, block: &Bytes, part: usize, v: usize) -> T::I {
+        t.load(&block.bytes[v], part)
     }
 
     #[inline(always)]
