@@ -2,8 +2,8 @@
 //!
 //! What makes the shared memory sound, named by every SAFETY comment here and in the modules below:
 //!
-//! - *chunks*: the chunks of a phase write disjoint rows, or disjoint columns of the same rows, or
-//!   disjoint parts;
+//! - *chunks*: the chunks of a phase write disjoint rows, or disjoint columns of the same rows, or disjoint parts, and each
+//!   runs once: the pool says so of its own numbers, [`parts`] of those of products;
 //! - *lifetimes*: buffers alive in one phase share no memory, except an op's result and the operand that it replaces,
 //!   which no other op of the phase reads (`plan::memory`);
 //! - *barriers*: a phase begins when the one before has ended (`pool`).
@@ -28,7 +28,7 @@ use crate::pool::Phases;
 use crate::table::Kernels;
 
 /// Chunks of local ops for each worker, if there are tokens enough. More evens out the workers.
-const LOCAL_CHUNKS: usize = 4;
+const LOCAL_CHUNKS: usize = 2;
 
 thread_local! {
     /// Scratch of a worker for one packed strip or one row's bytes.
