@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p cera-simd-x86 --example peak -- [TIER ...] [FORMAT ...]`
 //!
-//! GEMM of 2048 x 2048 weights and 480 tokens: GMAC/s and percent of the measured peak of the tier's integer dot
-//! product, for several widths of the column tile. GEMV over 192 MB of weights: GB/s. Each number is the best of some
+//! GEMM of 2048 x 2048 weights and 512 tokens: GMAC/s and percent of the peak of the tier's integer dot product, which is
+//! measured in turns with it, for several widths of the column tile. GEMV over 192 MB of weights: GB/s. Each number is the best of some
 //! runs, since other programs disturb the machine.
 
 #[cfg(all(target_arch = "x86_64", feature = "avx512"))]

@@ -84,7 +84,7 @@ fn add_unsigned<
     assert!(B::OFFSET == 0 || words == 4, "pairs of 16 elements");
     let mut short = [[t.splat32(0); C]; R];
     unrolled!(v in [0 1 2 3 4 5 6 7] {
-        if v % words == 0 {
+        if v.is_multiple_of(words) {
             unrolled!(c < C {
                 let start = t.start(B::OFFSET, x[c].pairs16[2 * group + v / 4]);
                 unrolled!(r < R { short[r][c] = start; });
@@ -96,7 +96,7 @@ fn add_unsigned<
             let x = t.splat32(int(x[c].codes[group][v]));
             unrolled!(r < R { short[r][c] = t.add16(short[r][c], t.byte_pairs(codes[r], x)); });
         });
-        if (v + 1) % words == 0 {
+        if (v + 1).is_multiple_of(words) {
             unrolled!(r < R {
                 let scale = twice(t, B::scale(t, blocks[r], &scales[r], (2 * group + v / 4) * SCALES / 16));
                 unrolled!(c < C { sums[r][c] = t.dot2(sums[r][c], short[r][c], scale); });

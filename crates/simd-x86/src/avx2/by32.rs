@@ -53,7 +53,7 @@ fn unsigned<B: Codes32, const R: usize, const C: usize>(
     let mut sums = [[t.splat32(0); C]; R];
     let mut short = sums;
     unrolled!(v in [0 1 2 3 4 5 6 7] {
-        if v % words == 0 {
+        if v.is_multiple_of(words) {
             unrolled!(c < C {
                 let start = t.start(B::OFFSET, x[c].pairs);
                 unrolled!(r < R { short[r][c] = start; });
@@ -65,7 +65,7 @@ fn unsigned<B: Codes32, const R: usize, const C: usize>(
             let x = t.splat32(int(x[c].codes[v]));
             unrolled!(r < R { short[r][c] = t.add16(short[r][c], t.byte_pairs(codes[r], x)); });
         });
-        if (v + 1) % words == 0 {
+        if (v + 1).is_multiple_of(words) {
             unrolled!(r < R {
                 unrolled!(c < C { sums[r][c] = t.dot2(sums[r][c], short[r][c], t.splat16(1)); });
             });

@@ -123,6 +123,7 @@ pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: 
     }
     let mut acc = [[t.zero(); C]; R];
     let mut records: &[K::Record] = bytemuck::cast_slice(records);
+    #[allow(clippy::needless_range_loop, reason = "one index counts in several strips")]
     for b in 0..kb {
         let (now, later) = records.split_at(width);
         let Some(x) = now[token..].first_chunk::<C>() else { unreachable!("the tile has these tokens") };

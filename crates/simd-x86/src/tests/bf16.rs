@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::__m512;
 
-use cera_quant::num::{LANES, bf16_to_f32, flush_bf16};
+use cera_quant::num::{LANES, bf16_to_f32, flush_bf16, fma};
 use cera_testkit::cpu::has_all;
 use cera_testkit::rng::Rng;
 
@@ -37,10 +37,10 @@ fn run(t: Lanes<Bf16>, acc: __m512, w: [Pair; LANES], x: [Pair; LANES]) -> (__m5
     (acc, out)
 }
 
-/// The rule, in the operations of the standard library.
+/// The rule, in scalar operations.
 fn expected(acc: f32, w: Pair, x: Pair) -> f32 {
-    let odd = bf16_to_f32(w[1]).mul_add(bf16_to_f32(x[1]), acc);
-    bf16_to_f32(w[0]).mul_add(bf16_to_f32(x[0]), odd)
+    let odd = fma(bf16_to_f32(w[1]), bf16_to_f32(x[1]), acc);
+    fma(bf16_to_f32(w[0]), bf16_to_f32(x[0]), odd)
 }
 
 /// Chains from zero over finite bf16 of all magnitudes below 2^41, flushed, half of them near 1.
