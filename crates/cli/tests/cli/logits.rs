@@ -8,7 +8,7 @@ use cera_models::gguf::LoadMode;
 use cera_models::{Model, ModelOptions, logits_hash};
 use cera_quant::kv::KvType;
 
-use crate::program::{cera, fixture, json, logits, logits_with, run};
+use crate::program::{Folder, cera, fixture, json, logits, logits_with, run};
 
 const TOKENS: [u32; 9] = [7, 300, 2, 2, 41, 383, 0, 19, 100];
 
@@ -65,7 +65,10 @@ fn the_file_has_the_logits_of_the_library_however_they_are_computed() {
 #[test]
 fn a_cache_of_blocks_is_refused_for_heads_of_24() {
     let path = fixture("arch/mistral/model.gguf");
-    let error = run(&[&"logits", &"-m", &path, &"--tokens", &"1,2", &"--kv", &"q8_0"]).failure();
+    let folder = Folder::new();
+    let output = folder.path("out");
+    let error =
+        run(&[&"logits", &"-m", &path, &"--tokens", &"1,2", &"-o", &output, &"--kv", &"q8_0"]).failure();
     assert!(error.contains("a q8_0 cache needs heads of whole blocks, not of 24 and 24"), "{error}");
 }
 
