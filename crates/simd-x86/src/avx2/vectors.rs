@@ -1,6 +1,5 @@
 //! Vectors of half of the rows of a strip.
 
-use std::arch::asm;
 use std::arch::x86_64::*;
 
 use cera_quant::num::LANES;
@@ -12,15 +11,6 @@ use crate::matrix::vectors::{Halves, Vector, Vectors};
 pub(super) type I = __m256i;
 /// A f32 of each row.
 pub(super) type F = __m256;
-
-/// No instruction, which the compiler does not move across others of its kind.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn pin(mut a: I) -> I {
-    // SAFETY: there is no instruction.
-    unsafe { asm!("/* {0} */", inout(ymm_reg) a, options(nomem, nostack, preserves_flags)) }
-    a
-}
 
 impl Vectors for Lanes {
     type I = I;
@@ -35,7 +25,6 @@ impl Vectors for Lanes {
         fn or(a: I, b: I) -> I = _mm256_or_si256;
         fn xor(a: I, b: I) -> I = _mm256_xor_si256;
         fn add32(a: I, b: I) -> I = _mm256_add_epi32;
-        fn pin(a: I) -> I = pin;
         fn bits(a: F) -> I = _mm256_castps_si256;
         fn as_f32(a: I) -> F = _mm256_castsi256_ps;
         fn to_f32(a: I) -> F = _mm256_cvtepi32_ps;

@@ -36,7 +36,6 @@ impl<T: Copy> Vectors for Lanes<T> {
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512;
         fn add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32;
         fn dot2(acc: __m512i, a: __m512i, b: __m512i) -> __m512i = _mm512_dpwssd_epi32;
-        fn pin(a: __m512i) -> __m512i = pin;
         fn bits(a: __m512) -> __m512i = _mm512_castps_si512;
         fn as_f32(a: __m512i) -> __m512 = _mm512_castsi512_ps;
         fn to_f32(a: __m512i) -> __m512 = _mm512_cvtepi32_ps;
@@ -123,5 +122,8 @@ impl Lanes {
         pub(super) fn dot4(acc: __m512i, unsigned: __m512i, signed: __m512i) -> __m512i = _mm512_dpbusd_epi32;
         /// `a * b` of 32 bits.
         pub(super) fn mul32(a: __m512i, b: __m512i) -> __m512i = _mm512_mullo_epi32;
+        /// The same, computed no later than any that is pinned after it: the compiler would rather compute sum after sum
+        /// than keep all of them going, which takes more registers for operands than it saves.
+        pub(super) fn pin(a: __m512i) -> __m512i = pin;
     }
 }

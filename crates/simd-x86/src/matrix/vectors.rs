@@ -63,9 +63,6 @@ pub(crate) trait Vectors: Copy {
     /// `acc` plus the two products of i16 in each i32.
     fn dot2(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 
-    /// The same, computed no later than any that is pinned after it: the compiler would rather compute sum after sum
-    /// than keep all of them going, which takes more registers for operands than it saves.
-    fn pin(self, a: Self::I) -> Self::I;
     /// The bits of a f32.
     fn bits(self, a: Self::F) -> Self::I;
     /// The f32 of these bits.
