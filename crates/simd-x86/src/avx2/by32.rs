@@ -13,6 +13,9 @@ use crate::matrix::vectors::Vectors;
 /// Dot products of some groups of rows with the activations of some tokens.
 type Sums<const R: usize, const C: usize> = [[I; C]; R];
 
+/// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
+const WIDEST: usize = 4;
+
 impl<B: Codes32> Kernel<Lanes> for By32<B> {
     const FORMAT: Format = B::FORMAT;
     type Block = B::Block;
@@ -32,7 +35,7 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
         };
         unrolled!(r < R {
             let (block, part) = blocks[r];
-            if C == 1 {
+            if C < WIDEST {
                 t.prefetch(bytemuck::bytes_of(block), AHEAD);
             }
             let scales = Scales::of::<_, B>(t, block, part);

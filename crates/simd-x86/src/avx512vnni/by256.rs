@@ -15,6 +15,9 @@ type Sums<const R: usize, const C: usize> = [[I; C]; R];
 /// A block of each of some strips, and which part of it.
 type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
 
+/// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
+const WIDEST: usize = 6;
+
 impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
     for By256<B, SCALES, MINIMA>
 {
@@ -33,7 +36,7 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kern
         unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
         let mut sums: Sums<R, C> = [[t.splat32(0); C]; R];
         for group in 0..8 {
-            if C == 1 {
+            if C < WIDEST {
                 unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
             }
             if SCALES == 8 {

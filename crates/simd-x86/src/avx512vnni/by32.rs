@@ -7,6 +7,9 @@ use crate::matrix::by32::{AHEAD, By32, Codes32, Scales};
 use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
 
+/// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
+const WIDEST: usize = 5;
+
 impl<B: Codes32> Kernel<Lanes> for By32<B> {
     const FORMAT: cera_quant::Format = B::FORMAT;
     type Block = B::Block;
@@ -39,7 +42,7 @@ impl<B: Codes32> Kernel<Lanes> for By32<B> {
         });
         unrolled!(r < R {
             let (block, part) = blocks[r];
-            if C == 1 {
+            if C < WIDEST {
                 t.prefetch(bytemuck::bytes_of(block), AHEAD);
             }
             let scales = Scales::of::<_, B>(t, block, part);

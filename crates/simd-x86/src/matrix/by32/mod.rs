@@ -17,7 +17,7 @@ pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
 pub(crate) use q5::{Q5_0, Q5_1};
 pub(crate) use q8_0::Q8_0;
 
-/// How many bytes ahead of the block that it works on a kernel for one token fetches: one stream reaches the bandwidth
+/// How many bytes ahead of the block that it works on a kernel for few tokens fetches: one stream reaches the bandwidth
 /// of the memory with this many under way. Measured by `examples/peak.rs`.
 pub(crate) const AHEAD: usize = 16 << 10;
 
