@@ -1,12 +1,9 @@
 //! Products of formats of 256 elements a block.
 
-use cera_quant::Format;
-
 use super::lanes::Lanes;
 use super::sums::words;
-use super::vectors::{F, I};
-use crate::matrix::Kernel;
-use crate::matrix::by256::{By256, Codes256, Scales, prefetch_eighth};
+use super::vectors::I;
+use crate::matrix::by256::{Codes256, Products256, ScalesOf};
 use crate::matrix::records::{Record256, int};
 use crate::matrix::vectors::Vectors;
 
@@ -16,40 +13,27 @@ type Sums<const R: usize, const C: usize> = [[I; C]; R];
 /// A block of each of some strips, and which part of it.
 type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
 
-/// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
-const WIDEST: usize = 4;
-
-impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
-    for By256<B, SCALES, MINIMA>
-{
-    const FORMAT: Format = B::FORMAT;
-    type Block = B::Block;
-    type Record = Record256;
+impl Products256 for Lanes {
+    const WIDEST: usize = 4;
 
     #[inline(always)]
-    fn blocks<const R: usize, const C: usize>(
-        t: Lanes,
-        blocks: Blocks<'_, B::Block, R>,
+    fn add_group<
+        B: Codes256<SCALES, MINIMA>,
+        const SCALES: usize,
+        const MINIMA: usize,
+        const R: usize,
+        const C: usize,
+    >(
+        self,
+        blocks: &Blocks<'_, B::Block, R>,
+        scales: (&ScalesOf<I, SCALES, R>, usize),
         x: &[Record256; C],
-        acc: &mut [[F; C]; R],
+        sums: &mut Sums<R, C>,
     ) {
-        let mut scales = [[t.splat32(0); SCALES]; R];
-        unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
-        let mut sums: Sums<R, C> = [[t.splat32(0); C]; R];
-        for group in 0..8 {
-            if C < WIDEST {
-                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
-            }
-            if B::OFFSET == 128 {
-                add_signed::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, &scales), x, &mut sums);
-            } else {
-                add_unsigned::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, &scales), x, &mut sums);
-            }
+        match B::OFFSET {
+            128 => add_signed::<B, SCALES, MINIMA, R, C>(self, blocks, scales, x, sums),
+            _ => add_unsigned::<B, SCALES, MINIMA, R, C>(self, blocks, scales, x, sums),
         }
-        unrolled!(r < R {
-            let scales = Scales::of::<_, B, SCALES>(t, blocks[r].0, blocks[r].1);
-            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
-        });
     }
 }
 
@@ -71,7 +55,7 @@ fn add_unsigned<
 >(
     t: Lanes,
     blocks: &Blocks<'_, B::Block, R>,
-    (group, scales): (usize, &[[I; SCALES]; R]),
+    (scales, group): (&ScalesOf<I, SCALES, R>, usize),
     x: &[Record256; C],
     sums: &mut Sums<R, C>,
 ) {
@@ -119,7 +103,7 @@ fn add_signed<
 >(
     t: Lanes,
     blocks: &Blocks<'_, B::Block, R>,
-    (group, scales): (usize, &[[I; SCALES]; R]),
+    (scales, group): (&ScalesOf<I, SCALES, R>, usize),
     x: &[Record256; C],
     sums: &mut Sums<R, C>,
 ) {

@@ -1,46 +1,28 @@
 //! Products of formats of 32 elements a block.
 
-use cera_quant::Format;
-
 use super::lanes::Lanes;
 use super::sums::words;
-use super::vectors::{F, I};
-use crate::matrix::Kernel;
-use crate::matrix::by32::{AHEAD, By32, Codes32, Scales};
+use super::vectors::I;
+use crate::matrix::by32::{Codes32, Products32};
 use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
 
 /// Dot products of some groups of rows with the activations of some tokens.
 type Sums<const R: usize, const C: usize> = [[I; C]; R];
 
-/// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
-const WIDEST: usize = 4;
-
-impl<B: Codes32> Kernel<Lanes> for By32<B> {
-    const FORMAT: Format = B::FORMAT;
-    type Block = B::Block;
-    type Record = Record32;
+impl Products32 for Lanes {
+    const WIDEST: usize = 4;
 
     #[inline(always)]
-    fn blocks<const R: usize, const C: usize>(
-        t: Lanes,
-        blocks: [(&B::Block, usize); R],
+    fn products<B: Codes32, const R: usize, const C: usize>(
+        self,
+        blocks: &[(&B::Block, usize); R],
         x: &[Record32; C],
-        acc: &mut [[F; C]; R],
-    ) {
-        let sums = if B::OFFSET == 128 {
-            signed::<B, R, C>(t, &blocks, x)
-        } else {
-            unsigned::<B, R, C>(t, &blocks, x)
-        };
-        unrolled!(r < R {
-            let (block, part) = blocks[r];
-            if C < WIDEST {
-                t.prefetch(bytemuck::bytes_of(block), AHEAD);
-            }
-            let scales = Scales::of::<_, B>(t, block, part);
-            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
-        });
+    ) -> Sums<R, C> {
+        match B::OFFSET {
+            128 => signed::<B, R, C>(self, blocks, x),
+            _ => unsigned::<B, R, C>(self, blocks, x),
+        }
     }
 }
 

@@ -1,11 +1,8 @@
 //! Products of formats of 256 elements a block.
 
-use cera_quant::Format;
-
 use super::lanes::Lanes;
-use super::vectors::{F, I};
-use crate::matrix::Kernel;
-use crate::matrix::by256::{By256, Codes256, Scales, prefetch_eighth};
+use super::vectors::I;
+use crate::matrix::by256::{Codes256, Products256, ScalesOf};
 use crate::matrix::records::{Record256, Word, int};
 use crate::matrix::vectors::Vectors;
 
@@ -15,61 +12,45 @@ type Sums<const R: usize, const C: usize> = [[I; C]; R];
 /// A block of each of some strips, and which part of it.
 type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
 
-/// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
-const WIDEST: usize = 6;
-
-impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<Lanes>
-    for By256<B, SCALES, MINIMA>
-{
-    const FORMAT: Format = B::FORMAT;
-    type Block = B::Block;
-    type Record = Record256;
+impl Products256 for Lanes {
+    const WIDEST: usize = 6;
 
     #[inline(always)]
-    fn blocks<const R: usize, const C: usize>(
-        t: Lanes,
-        blocks: Blocks<'_, B::Block, R>,
+    fn add_group<
+        B: Codes256<SCALES, MINIMA>,
+        const SCALES: usize,
+        const MINIMA: usize,
+        const R: usize,
+        const C: usize,
+    >(
+        self,
+        blocks: &Blocks<'_, B::Block, R>,
+        scales: (&ScalesOf<I, SCALES, R>, usize),
         x: &[Record256; C],
-        acc: &mut [[F; C]; R],
+        sums: &mut Sums<R, C>,
     ) {
-        let mut scales = [[t.splat32(0); SCALES]; R];
-        unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
-        let mut sums: Sums<R, C> = [[t.splat32(0); C]; R];
-        for group in 0..8 {
-            if C < WIDEST {
-                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
-            }
-            if SCALES == 8 {
-                let mut products: Sums<R, C> =
-                    starts(t, -B::OFFSET, group, x.each_ref().map(|x| &x.sums32[..]));
-                unrolled!(v in [0 4 1 5 2 6 3 7] {
-                    add::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, v), x, &mut products);
-                });
-                add_scaled::<B, SCALES, MINIMA, R, C>(t, &blocks, (&scales, group), &products, &mut sums);
-            } else {
-                let halves = x.each_ref().map(|x| &x.sums16[..]);
-                let mut products: Sums<R, C> = starts(t, -B::OFFSET, 2 * group, halves);
-                unrolled!(v in [0 1 2 3] {
-                    add::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, v), x, &mut products);
-                });
-                add_scaled::<B, SCALES, MINIMA, R, C>(t, &blocks, (&scales, 2 * group), &products, &mut sums);
-                products = starts(t, -B::OFFSET, 2 * group + 1, halves);
-                unrolled!(v in [4 5 6 7] {
-                    add::<B, SCALES, MINIMA, R, C>(t, &blocks, (group, v), x, &mut products);
-                });
-                add_scaled::<B, SCALES, MINIMA, R, C>(
-                    t,
-                    &blocks,
-                    (&scales, 2 * group + 1),
-                    &products,
-                    &mut sums,
-                );
-            }
+        let (scales, group) = scales;
+        if SCALES == 8 {
+            let mut products: Sums<R, C> =
+                starts(self, -B::OFFSET, group, x.each_ref().map(|x| &x.sums32[..]));
+            unrolled!(v in [0 4 1 5 2 6 3 7] {
+                add::<B, SCALES, MINIMA, R, C>(self, blocks, (group, v), x, &mut products);
+            });
+            add_scaled::<B, SCALES, MINIMA, R, C>(self, blocks, (scales, group), &products, sums);
+            return;
         }
-        unrolled!(r < R {
-            let scales = Scales::of::<_, B, SCALES>(t, blocks[r].0, blocks[r].1);
-            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
+        let halves = x.each_ref().map(|x| &x.sums16[..]);
+        let (first, second) = (2 * group, 2 * group + 1);
+        let mut products: Sums<R, C> = starts(self, -B::OFFSET, first, halves);
+        unrolled!(v in [0 1 2 3] {
+            add::<B, SCALES, MINIMA, R, C>(self, blocks, (group, v), x, &mut products);
         });
+        add_scaled::<B, SCALES, MINIMA, R, C>(self, blocks, (scales, first), &products, sums);
+        products = starts(self, -B::OFFSET, second, halves);
+        unrolled!(v in [4 5 6 7] {
+            add::<B, SCALES, MINIMA, R, C>(self, blocks, (group, v), x, &mut products);
+        });
+        add_scaled::<B, SCALES, MINIMA, R, C>(self, blocks, (scales, second), &products, sums);
     }
 }
 
@@ -131,7 +112,7 @@ fn add_scaled<
 >(
     t: Lanes,
     blocks: &Blocks<'_, B::Block, R>,
-    (scales, i): (&[[I; SCALES]; R], usize),
+    (scales, i): (&ScalesOf<I, SCALES, R>, usize),
     products: &Sums<R, C>,
     sums: &mut Sums<R, C>,
 ) {

@@ -68,8 +68,63 @@ pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
     }
 }
 
+/// The scales of a part of each of some blocks, as [`Codes256::scales`] gives them.
+pub(crate) type ScalesOf<I, const SCALES: usize, const R: usize> = [[I; SCALES]; R];
+
+/// How a tier forms the exact sums of products of formats of 256 elements.
+pub(crate) trait Products256: Vectors {
+    /// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
+    const WIDEST: usize;
+
+    /// Adds group `group` of 32 elements of a part of each of some blocks to the sums of `scale * (code - OFFSET)` times
+    /// the codes of the activations.
+    fn add_group<
+        B: Codes256<SCALES, MINIMA>,
+        const SCALES: usize,
+        const MINIMA: usize,
+        const R: usize,
+        const C: usize,
+    >(
+        self,
+        blocks: &[(&B::Block, usize); R],
+        scales: (&ScalesOf<Self::I, SCALES, R>, usize),
+        x: &[Record256; C],
+        sums: &mut [[Self::I; C]; R],
+    );
+}
+
 /// The kernel of a format of 256 elements a block.
 pub(crate) struct By256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+
+impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<T>
+    for By256<B, SCALES, MINIMA>
+{
+    const FORMAT: Format = B::FORMAT;
+    type Block = B::Block;
+    type Record = Record256;
+
+    #[inline(always)]
+    fn blocks<const R: usize, const C: usize>(
+        t: T,
+        blocks: [(&B::Block, usize); R],
+        x: &[Record256; C],
+        acc: &mut [[T::F; C]; R],
+    ) {
+        let mut scales = [[t.splat32(0); SCALES]; R];
+        unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
+        let mut sums = [[t.splat32(0); C]; R];
+        for group in 0..8 {
+            if C < T::WIDEST {
+                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
+            }
+            t.add_group::<B, SCALES, MINIMA, R, C>(&blocks, (&scales, group), x, &mut sums);
+        }
+        unrolled!(r < R {
+            let scales = Scales::of::<_, B, SCALES>(t, blocks[r].0, blocks[r].1);
+            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
+        });
+    }
+}
 
 /// A block of a format of 256 elements, unpacked.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -126,11 +181,8 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Code
     }
 }
 
-impl<T: Vectors, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Unpack<T>
+impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Unpack<T>
     for By256<B, SCALES, MINIMA>
-where
-    By256<B, SCALES, MINIMA>: Kernel<T, Block = B::Block, Record = Record256>,
-    By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>: Kernel<T, Block = Unpacked256, Record = Record256>,
 {
     type Unpacked = By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>;
 
@@ -157,7 +209,7 @@ where
 
 /// The scale of the scales of a block, and the minima with theirs.
 #[derive(Clone, Copy)]
-pub(crate) struct Scales<I, F, const MINIMA: usize> {
+struct Scales<I, F, const MINIMA: usize> {
     d: F,
     dmin: F,
     minima: [I; MINIMA],
@@ -165,7 +217,7 @@ pub(crate) struct Scales<I, F, const MINIMA: usize> {
 
 impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
     #[inline(always)]
-    pub(crate) fn of<T, B, const SCALES: usize>(t: T, block: &B::Block, part: usize) -> Self
+    fn of<T, B, const SCALES: usize>(t: T, block: &B::Block, part: usize) -> Self
     where
         T: Vectors<I = I, F = F>,
         B: Codes256<SCALES, MINIMA>,
@@ -176,7 +228,7 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
 
     /// The two links of the chains: adds a block, of which `sum` are the exact products of scales and codes, to `acc`.
     #[inline(always)]
-    pub(crate) fn link<T: Vectors<I = I, F = F>>(&self, t: T, sum: I, x: &Record256, acc: F) -> F {
+    fn link<T: Vectors<I = I, F = F>>(&self, t: T, sum: I, x: &Record256, acc: F) -> F {
         let scale = t.splat(float(x.scale));
         let acc = t.fma(t.mul(self.d, scale), t.to_f32(sum), acc);
         let pairs: &[_] = match MINIMA {
@@ -193,9 +245,9 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
     }
 }
 
-/// Fetches bytes ahead for a kernel for one token, with every group of 32 elements an eighth of a block.
+/// Fetches bytes ahead for a kernel for few tokens, with every group of 32 elements an eighth of a block.
 #[inline(always)]
-pub(crate) fn prefetch_eighth<T: Vectors, B: Pod>(t: T, block: &B, group: usize) {
+fn prefetch_eighth<T: Vectors, B: Pod>(t: T, block: &B, group: usize) {
     let eighth = const { size_of::<B>() / 8 };
     t.prefetch(&bytemuck::bytes_of(block)[group * eighth..][..eighth], AHEAD);
 }

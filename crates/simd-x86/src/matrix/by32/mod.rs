@@ -19,7 +19,7 @@ pub(crate) use q8_0::Q8_0;
 
 /// How many bytes ahead of the block that it works on a kernel for few tokens fetches: one stream reaches the bandwidth
 /// of the memory with this many under way. Measured by `examples/peak.rs`.
-pub(crate) const AHEAD: usize = 16 << 10;
+pub(super) const AHEAD: usize = 16 << 10;
 
 /// How a format of 32 elements unpacks.
 ///
@@ -55,8 +55,45 @@ pub(crate) trait Codes32 {
     }
 }
 
+/// How a tier forms the exact sums of products of formats of 32 elements.
+pub(crate) trait Products32: Vectors {
+    /// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
+    const WIDEST: usize;
+
+    /// The sums of `code - OFFSET` times the codes of the activations, of a part of each of some blocks with each record.
+    fn products<B: Codes32, const R: usize, const C: usize>(
+        self,
+        blocks: &[(&B::Block, usize); R],
+        x: &[Record32; C],
+    ) -> [[Self::I; C]; R];
+}
+
 /// The kernel of a format of 32 elements a block.
 pub(crate) struct By32<B>(PhantomData<B>);
+
+impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
+    const FORMAT: Format = B::FORMAT;
+    type Block = B::Block;
+    type Record = Record32;
+
+    #[inline(always)]
+    fn blocks<const R: usize, const C: usize>(
+        t: T,
+        blocks: [(&B::Block, usize); R],
+        x: &[Record32; C],
+        acc: &mut [[T::F; C]; R],
+    ) {
+        let sums = t.products::<B, R, C>(&blocks, x);
+        unrolled!(r < R {
+            let (block, part) = blocks[r];
+            if C < T::WIDEST {
+                t.prefetch(bytemuck::bytes_of(block), AHEAD);
+            }
+            let scales = Scales::of::<_, B>(t, block, part);
+            unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
+        });
+    }
+}
 
 /// A block of a format of 32 elements, unpacked.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -95,11 +132,7 @@ impl<B: Codes32> Codes32 for Bytes<B> {
     }
 }
 
-impl<T: Vectors, B: Codes32> Unpack<T> for By32<B>
-where
-    By32<B>: Kernel<T, Block = B::Block, Record = Record32>,
-    By32<Bytes<B>>: Kernel<T, Block = Unpacked32, Record = Record32>,
-{
+impl<T: Products32, B: Codes32> Unpack<T> for By32<B> {
     type Unpacked = By32<Bytes<B>>;
 
     #[inline(always)]
@@ -116,20 +149,20 @@ where
 
 /// The scales of a block, and the minima.
 #[derive(Clone, Copy)]
-pub(crate) struct Scales<F> {
+struct Scales<F> {
     scale: F,
     minimum: Option<F>,
 }
 
 impl<F: Copy> Scales<F> {
     #[inline(always)]
-    pub(crate) fn of<T: Vectors<F = F>, B: Codes32>(t: T, block: &B::Block, part: usize) -> Scales<F> {
+    fn of<T: Vectors<F = F>, B: Codes32>(t: T, block: &B::Block, part: usize) -> Scales<F> {
         Scales { scale: B::scale(t, block, part), minimum: B::MINIMA.then(|| B::minimum(t, block, part)) }
     }
 
     /// One link of the chains: adds a block, of which `sum` are the exact products of the codes, to `acc`.
     #[inline(always)]
-    pub(crate) fn link<T: Vectors<F = F>>(&self, t: T, sum: T::I, x: &Record32, acc: F) -> F {
+    fn link<T: Vectors<F = F>>(&self, t: T, sum: T::I, x: &Record32, acc: F) -> F {
         let p = t.mul(self.scale, t.splat(float(x.scale)));
         let acc = t.fma(p, t.to_f32(sum), acc);
         match self.minimum {
