@@ -3,9 +3,9 @@
 use std::array;
 use std::ops::Range;
 
-use super::scratch::{Buffers, Weights};
-use super::tiles::{Ahead, OnRows, Rows, Values, on_rows, on_rows_of_codes, within};
-use super::{GROUPS, Source};
+use super::Source;
+use super::scratch::Buffers;
+use super::tiles::{Ahead, Keys, Rows, Scores, Values, on_rows, on_rows_of_codes, within};
 use crate::acts::Q8x32;
 use crate::kv::{KvPages, PAGE_KEYS, Q8_BLOCK, Q8Keys, Q8Unit, Q8Values};
 use crate::num::{Dot, LANES};
@@ -35,10 +35,10 @@ impl<S: Dot> Source<S> for Codes<'_> {
             next if next < pages.end => Ahead::new(self.pages.q8_bytes(self.head, next)[0], rows, many),
             _ => Ahead::new(self.pages.q8_bytes(self.head, pages.start)[1], rows, many),
         };
-        let (keys, blocks) = (self.pages.q8_keys(self.head, page), self.pages.shape().k_dim / Q8_BLOCK);
+        let blocks = self.pages.shape().k_dim / Q8_BLOCK;
+        let keys = CodeKeys { q: self.q, blocks, keys: self.pages.q8_keys(self.head, page) };
         let weights = &mut *buffers.weights;
-        let work = &mut Scores { s, rows, page, q: self.q, blocks, keys, weights, ahead };
-        on_rows_of_codes::<S>(rows.count, work);
+        on_rows_of_codes::<S>(rows.count, &mut Scores { s, rows, page, keys, weights, ahead });
     }
 
     #[inline(always)]
@@ -87,45 +87,30 @@ fn multiply<S: Dot>(
     }
 }
 
-/// The scores of one page.
-struct Scores<'a, S> {
-    s: S,
-    rows: &'a Rows,
-    page: usize,
+/// Queries and the keys of one page.
+struct CodeKeys<'a> {
     /// `[rows][blocks]`
     q: &'a [Q8x32],
     /// Blocks of a key.
     blocks: usize,
     keys: Q8Keys<'a>,
-    weights: &'a mut [Weights],
-    ahead: Ahead,
 }
 
-impl<S: Dot> OnRows for Scores<'_, S> {
+impl<S: Dot> Keys<S> for CodeKeys<'_> {
     #[inline(always)]
-    fn run<const R: usize, const G: usize>(&mut self, row: usize) {
-        let seen = within(&self.rows.span(row..row + R).0, self.page);
-        if seen.is_empty() {
-            return;
-        }
-        self.ahead.ask(self.s, self.ahead.share);
-        let first = seen.start / LANES;
-        for group in (first - first % G..seen.end.div_ceil(LANES)).step_by(G) {
-            self.some::<R, G>(row, group);
-        }
-    }
-}
-
-impl<S: Dot> Scores<'_, S> {
-    #[inline(always)]
-    fn some<const R: usize, const G: usize>(&mut self, row: usize, group: usize) {
-        let (s, blocks) = (self.s, self.blocks);
+    fn products<const R: usize, const G: usize>(
+        &self,
+        s: S,
+        (row, group): (usize, usize),
+        ahead: &mut Ahead,
+    ) -> [[S::F; G]; R] {
+        let blocks = self.blocks;
         let q: [&[Q8x32]; R] = array::from_fn(|i| &self.q[(row + i) * blocks..][..blocks]);
         let codes: [&[[[i8; 4]; LANES]]; G] =
             array::from_fn(|g| &self.keys.codes[(group + g) * blocks * FOURS..][..blocks * FOURS]);
         let scales: [&[[u16; LANES]]; G] =
             array::from_fn(|g| &self.keys.scales[(group + g) * blocks..][..blocks]);
-        let mut scores = [[s.splat(0.0); G]; R];
+        let mut products = [[s.splat(0.0); G]; R];
         for block in 0..blocks {
             let mut sums = [[s.splat_i32(0); G]; R];
             for i in 0..R {
@@ -136,8 +121,8 @@ impl<S: Dot> Scores<'_, S> {
                 for g in 1..G {
                     k[g] = s.load_codes(&codes[g][block * FOURS + four]);
                 }
-                if self.ahead.share == 0 {
-                    self.ahead.ask(s, G * (4 + 1) * LANES);
+                if ahead.share == 0 {
+                    ahead.ask(s, G * (4 + 1) * LANES);
                 }
                 for i in 0..R {
                     let q = q[i][block].codes.as_chunks().0[four];
@@ -149,16 +134,11 @@ impl<S: Dot> Scores<'_, S> {
             for g in 0..G {
                 let scale = s.load_f16(&scales[g][block]);
                 for i in 0..R {
-                    let product = s.mul(scale, s.splat(q[i][block].scale));
-                    scores[i][g] = s.fma(product, s.to_f32(sums[i][g]), scores[i][g]);
+                    let p = s.mul(scale, s.splat(q[i][block].scale));
+                    products[i][g] = s.fma(p, s.to_f32(sums[i][g]), products[i][g]);
                 }
             }
         }
-        let first = self.page * (PAGE_KEYS / LANES) % GROUPS + group;
-        for (scores, weights) in scores.iter().zip(&mut self.weights[row..row + R]) {
-            for (&score, to) in scores.iter().zip(&mut weights[first..first + G]) {
-                s.store(s.mul(score, s.splat(self.rows.scale)), to);
-            }
-        }
+        products
     }
 }

@@ -3,9 +3,9 @@
 use std::array;
 use std::ops::Range;
 
-use super::scratch::{Buffers, Weights};
-use super::tiles::{Ahead, OnRows, Rows, Values, on_rows, widen, within};
-use super::{GROUPS, Source};
+use super::Source;
+use super::scratch::Buffers;
+use super::tiles::{Ahead, Keys, Rows, Scores, Values, on_rows, widen, within};
 use crate::kv::{KvElem, KvPages, PAGE_KEYS};
 use crate::num::{LANES, Simd};
 
@@ -36,10 +36,11 @@ impl<S: Simd, T: KvElem> Source<S> for Floats<'_, T> {
         // A page that many rows need is brought to f32 before it is used.
         if const { !T::IS_F32 } && rows.are_many() {
             widen(s, keys, buffers.panel);
-            let keys = &*buffers.panel;
-            on_rows::<S>(rows.count, &mut Scores { s, rows, page, q, k_dim, keys, weights, ahead });
+            let keys = FloatKeys { q, k_dim, keys: &*buffers.panel };
+            on_rows::<S>(rows.count, &mut Scores { s, rows, page, keys, weights, ahead });
         } else {
-            on_rows::<S>(rows.count, &mut Scores { s, rows, page, q, k_dim, keys, weights, ahead });
+            let keys = FloatKeys { q, k_dim, keys };
+            on_rows::<S>(rows.count, &mut Scores { s, rows, page, keys, weights, ahead });
         }
     }
 
@@ -67,39 +68,24 @@ impl<S: Simd, T: KvElem> Source<S> for Floats<'_, T> {
     }
 }
 
-/// The scores of one page.
-struct Scores<'a, S, E> {
-    s: S,
-    rows: &'a Rows,
-    page: usize,
+/// Queries and the keys of one page.
+struct FloatKeys<'a, E> {
     /// `[rows][k_dim]`
     q: &'a [f32],
     k_dim: usize,
     /// `[position / 16][k_dim]`
     keys: &'a [[E; LANES]],
-    weights: &'a mut [Weights],
-    ahead: Ahead,
 }
 
-impl<S: Simd, E: KvElem> OnRows for Scores<'_, S, E> {
+impl<S: Simd, E: KvElem> Keys<S> for FloatKeys<'_, E> {
     #[inline(always)]
-    fn run<const R: usize, const G: usize>(&mut self, row: usize) {
-        let seen = within(&self.rows.span(row..row + R).0, self.page);
-        if seen.is_empty() {
-            return;
-        }
-        self.ahead.ask(self.s, self.ahead.share);
-        let first = seen.start / LANES;
-        for group in (first - first % G..seen.end.div_ceil(LANES)).step_by(G) {
-            self.some::<R, G>(row, group);
-        }
-    }
-}
-
-impl<S: Simd, E: KvElem> Scores<'_, S, E> {
-    #[inline(always)]
-    fn some<const R: usize, const G: usize>(&mut self, row: usize, group: usize) {
-        let (s, k_dim) = (self.s, self.k_dim);
+    fn products<const R: usize, const G: usize>(
+        &self,
+        s: S,
+        (row, group): (usize, usize),
+        ahead: &mut Ahead,
+    ) -> [[S::F; G]; R] {
+        let k_dim = self.k_dim;
         let q: [&[f32]; R] = array::from_fn(|i| &self.q[(row + i) * k_dim..][..k_dim]);
         let keys: [&[[E; LANES]]; G] = array::from_fn(|g| &self.keys[(group + g) * k_dim..][..k_dim]);
         let mut sums = [[s.splat(0.0); G]; R];
@@ -108,8 +94,8 @@ impl<S: Simd, E: KvElem> Scores<'_, S, E> {
             for g in 0..G {
                 k[g] = E::load(s, &keys[g][d]);
             }
-            if self.ahead.share == 0 {
-                self.ahead.ask(s, 128);
+            if ahead.share == 0 {
+                ahead.ask(s, 128);
             }
             for i in 0..R {
                 let q = s.splat(q[i][d]);
@@ -118,11 +104,6 @@ impl<S: Simd, E: KvElem> Scores<'_, S, E> {
                 }
             }
         }
-        let first = self.page * (PAGE_KEYS / LANES) % GROUPS + group;
-        for (sums, weights) in sums.iter().zip(&mut self.weights[row..row + R]) {
-            for (&sum, scores) in sums.iter().zip(&mut weights[first..first + G]) {
-                s.store(s.mul(sum, s.splat(self.rows.scale)), scores);
-            }
-        }
+        sums
     }
 }

@@ -4,7 +4,7 @@ use std::array;
 use std::ops::Range;
 
 use super::scratch::Weights;
-use super::{CHUNK_KEYS, Visible};
+use super::{CHUNK_KEYS, GROUPS, Visible};
 use crate::kv::{KvElem, PAGE_KEYS};
 use crate::num::{LANES, Simd};
 
@@ -80,6 +80,51 @@ pub(super) fn on_rows_of_codes<S: Simd>(rows: usize, work: &mut impl OnRows) {
 pub(super) fn within(range: &Range<usize>, page: usize) -> Range<usize> {
     let (start, end) = (page * PAGE_KEYS, (page + 1) * PAGE_KEYS);
     range.start.clamp(start, end) - start..range.end.clamp(start, end) - start
+}
+
+/// Queries and the keys of one page.
+pub(super) trait Keys<S: Simd> {
+    /// The products of `R` queries from row `at.0` with the keys of `G` sixteens of the page from sixteen `at.1`.
+    fn products<const R: usize, const G: usize>(
+        &self,
+        s: S,
+        at: (usize, usize),
+        ahead: &mut Ahead,
+    ) -> [[S::F; G]; R];
+}
+
+/// The scores of one page.
+pub(super) struct Scores<'a, S, K> {
+    pub(super) s: S,
+    pub(super) rows: &'a Rows,
+    pub(super) page: usize,
+    pub(super) keys: K,
+    /// Where the scores go, each to its position within the chunk.
+    pub(super) weights: &'a mut [Weights],
+    pub(super) ahead: Ahead,
+}
+
+impl<S: Simd, K: Keys<S>> OnRows for Scores<'_, S, K> {
+    /// Computes the scores of those sixteens of keys that one of the rows sees, from multiples of `G`.
+    #[inline(always)]
+    fn run<const R: usize, const G: usize>(&mut self, row: usize) {
+        let s = self.s;
+        let seen = within(&self.rows.span(row..row + R).0, self.page);
+        if seen.is_empty() {
+            return;
+        }
+        self.ahead.ask(s, self.ahead.share);
+        let first = seen.start / LANES;
+        for group in (first - first % G..seen.end.div_ceil(LANES)).step_by(G) {
+            let products = self.keys.products::<R, G>(s, (row, group), &mut self.ahead);
+            let to = self.page * (PAGE_KEYS / LANES) % GROUPS + group;
+            for (products, weights) in products.iter().zip(&mut self.weights[row..row + R]) {
+                for (&product, score) in products.iter().zip(&mut weights[to..to + G]) {
+                    s.store(s.mul(product, s.splat(self.rows.scale)), score);
+                }
+            }
+        }
+    }
 }
 
 /// Brings sixteens to f32.
