@@ -11,19 +11,19 @@ impl Quad {
     /// The words of four rows.
     #[inline(always)]
     pub(super) fn of(words: [u32; QUAD_ROWS]) -> Quad {
-        Quad(imp::load(bytemuck::cast_ref(&words)))
+        Quad(bytemuck::cast(words))
     }
 
     /// The first four words of each row, one after the other.
     #[inline(always)]
     pub(super) fn columns(rows: [&[u8; 16]; QUAD_ROWS]) -> [Quad; 4] {
-        imp::transpose(rows.map(imp::load)).map(Quad)
+        imp::transpose(rows.map(|row| bytemuck::pod_read_unaligned(row))).map(Quad)
     }
 
     /// The bytes, row after row.
     #[inline(always)]
     pub(super) fn bytes(self) -> [u8; 16] {
-        imp::store(self.0)
+        bytemuck::cast(self.0)
     }
 
     /// The word for every row.
@@ -64,16 +64,6 @@ mod imp {
     use std::arch::x86_64::*;
 
     pub(super) type Vector = __m128i;
-
-    #[inline(always)]
-    pub(super) fn load(bytes: &[u8; 16]) -> Vector {
-        bytemuck::pod_read_unaligned(bytes)
-    }
-
-    #[inline(always)]
-    pub(super) fn store(v: Vector) -> [u8; 16] {
-        bytemuck::cast(v)
-    }
 
     #[inline(always)]
     pub(super) fn transpose([a, b, c, d]: [Vector; 4]) -> [Vector; 4] {
@@ -124,16 +114,6 @@ mod imp {
     pub(super) type Vector = uint32x4_t;
 
     #[inline(always)]
-    pub(super) fn load(bytes: &[u8; 16]) -> Vector {
-        bytemuck::pod_read_unaligned(bytes)
-    }
-
-    #[inline(always)]
-    pub(super) fn store(v: Vector) -> [u8; 16] {
-        bytemuck::cast(v)
-    }
-
-    #[inline(always)]
     pub(super) fn transpose([a, b, c, d]: [Vector; 4]) -> [Vector; 4] {
         // SAFETY: NEON is part of AArch64.
         unsafe {
@@ -176,14 +156,6 @@ mod imp {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod imp {
     pub(super) type Vector = [u32; 4];
-
-    pub(super) fn load(bytes: &[u8; 16]) -> Vector {
-        bytemuck::pod_read_unaligned(bytes)
-    }
-
-    pub(super) fn store(v: Vector) -> [u8; 16] {
-        bytemuck::cast(v)
-    }
 
     pub(super) fn transpose(rows: [Vector; 4]) -> [Vector; 4] {
         std::array::from_fn(|column| rows.map(|row| row[column]))
