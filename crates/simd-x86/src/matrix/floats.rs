@@ -68,52 +68,40 @@ impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
     }
 }
 
-/// The format `F32`.
-pub(crate) struct F32;
+/// Formats of single elements, by how the elements of a part of a strip become f32.
+macro_rules! single_elements {
+    ($($(#[$doc:meta])* $name:ident: $block:ty = $load:expr;)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name;
 
-impl<T: Vectors> Elements<T> for F32 {
-    const FORMAT: Format = Format::F32;
-    type Block = Vector;
-    type Operand = T::F;
+        impl<T: Vectors> Elements<T> for $name {
+            const FORMAT: Format = Format::$name;
+            type Block = $block;
+            type Operand = T::F;
 
-    #[inline(always)]
-    fn weights(t: T, block: &Vector, part: usize) -> T::F {
-        t.as_f32(t.load(block, part))
-    }
+            #[inline(always)]
+            fn weights(t: T, block: &$block, part: usize) -> T::F {
+                $load(t, block, part)
+            }
 
-    #[inline(always)]
-    fn activations(t: T, x: Word) -> T::F {
-        t.splat(float(x))
-    }
+            #[inline(always)]
+            fn activations(t: T, x: Word) -> T::F {
+                t.splat(float(x))
+            }
 
-    #[inline(always)]
-    fn link(t: T, w: T::F, x: T::F, acc: T::F) -> T::F {
-        t.fma(w, x, acc)
-    }
+            #[inline(always)]
+            fn link(t: T, w: T::F, x: T::F, acc: T::F) -> T::F {
+                t.fma(w, x, acc)
+            }
+        }
+    )*};
 }
 
-/// The format `F16`.
-pub(crate) struct F16;
-
-impl<T: Vectors> Elements<T> for F16 {
-    const FORMAT: Format = Format::F16;
-    type Block = Halves;
-    type Operand = T::F;
-
-    #[inline(always)]
-    fn weights(t: T, block: &Halves, part: usize) -> T::F {
-        t.load_f16(block, part)
-    }
-
-    #[inline(always)]
-    fn activations(t: T, x: Word) -> T::F {
-        t.splat(float(x))
-    }
-
-    #[inline(always)]
-    fn link(t: T, w: T::F, x: T::F, acc: T::F) -> T::F {
-        t.fma(w, x, acc)
-    }
+single_elements! {
+    /// The format `F32`.
+    F32: Vector = |t: T, block, part| t.as_f32(t.load(block, part));
+    /// The format `F16`.
+    F16: Halves = |t: T, block, part| t.load_f16(block, part);
 }
 
 /// The format `BF16` by f32 operations: of the two elements of a pair the odd one comes first.
