@@ -5,34 +5,11 @@
 use cera_quant::kernels::{Ops, TierKernels};
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{AttentionArgs, AttentionOut, AttentionScratch, Visible};
+use cera_testkit::clock::best;
 use cera_testkit::rng::Rng;
 
 /// Positions of the cache.
 const DEPTH: usize = 8192;
-
-/// Seconds that this thread has run: what other programs take is not in it.
-fn thread_seconds() -> f64 {
-    unsafe extern "C" {
-        fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
-    }
-    const THREAD_CPUTIME: i32 = 3;
-    let mut time = [0; 2];
-    // SAFETY: a `timespec` of 64-bit Linux is two words.
-    let result = unsafe { clock_gettime(THREAD_CPUTIME, &mut time) };
-    assert_eq!(result, 0, "the clock of the thread");
-    time[0] as f64 + time[1] as f64 * 1e-9
-}
-
-/// The fewest seconds of some runs.
-fn best(runs: usize, mut f: impl FnMut()) -> f64 {
-    let mut least = f64::INFINITY;
-    for _ in 0..runs {
-        let start = thread_seconds();
-        f();
-        least = least.min(thread_seconds() - start);
-    }
-    least
-}
 
 /// GMAC/s of f32 FMA: a dot instruction has four products where FMA has one.
 fn peak(kernels: &TierKernels) -> f64 {

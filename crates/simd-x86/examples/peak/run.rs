@@ -11,31 +11,9 @@ use cera_quant::acts::{ActFormat, ActsRef, quantize_acts};
 use cera_quant::args::{GemmArgs, OutMat};
 use cera_quant::kernels::{Dots, MatrixFn, QuantizeFn, TierKernels};
 use cera_quant::pack::{PackedRef, pack_strip, strip_bytes};
+use cera_testkit::clock::best;
 use cera_testkit::rng::Rng;
 use cera_testkit::weights::{self, Kind};
-
-/// Seconds that this thread has run: what other programs take is not in it.
-fn thread_seconds() -> f64 {
-    unsafe extern "C" {
-        fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
-    }
-    const THREAD_CPUTIME: i32 = 3;
-    let mut time = [0; 2];
-    // SAFETY: a `timespec` of 64-bit Linux is two words.
-    let result = unsafe { clock_gettime(THREAD_CPUTIME, &mut time) };
-    assert_eq!(result, 0, "no clock of the thread");
-    time[0] as f64 + 1e-9 * time[1] as f64
-}
-
-/// The shortest time of some runs, in seconds.
-pub(crate) fn best(runs: usize, mut f: impl FnMut()) -> f64 {
-    let time = |f: &mut dyn FnMut()| {
-        let start = thread_seconds();
-        f();
-        thread_seconds() - start
-    };
-    (0..runs).map(|_| time(&mut f)).fold(f64::INFINITY, f64::min)
-}
 
 const ROUNDS: usize = 1 << 16;
 
