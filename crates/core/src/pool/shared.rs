@@ -1,7 +1,7 @@
 //! What the workers share, and how they walk the phases of a dispatch.
 
 use std::any::Any;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Shared {
     unsafe fn work(&self, me: usize, mut job: Job, mut chunk: u32) {
         loop {
             // SAFETY: this worker holds a claim.
-            let ended = if unsafe { self.run_chunk(me, &job, job.phase, chunk) } {
+            let ended = if unsafe { self.run_chunk(me, &job, job.phase, chunk) }.is_continue() {
                 let before = self.hot.0.word.hand_in_and_claim();
                 if before.left() > 0 {
                     chunk = before.cursor();
@@ -242,7 +242,8 @@ impl Shared {
             let Some(count) = (unsafe { self.count(&job, phase) }) else { break };
             if count <= 1 || self.width == 1 {
                 // SAFETY: as above.
-                if !(0..count).all(|chunk| unsafe { self.run_chunk(me, &job, phase, chunk) }) {
+                let run = |chunk| unsafe { self.run_chunk(me, &job, phase, chunk) };
+                if (0..count).try_for_each(run).is_break() {
                     break;
                 }
                 continue;
@@ -281,22 +282,25 @@ impl Shared {
         (!self.hot.0.stop.load(Ordering::Relaxed)).then_some(count)
     }
 
-    /// Runs a chunk and returns `true`, or `false` if the dispatch stops.
+    /// Runs a chunk. The dispatch goes on, or breaks off after a cancellation or a panic, whether before the chunk or in it.
     ///
     /// # Safety
     /// As for [`Job::phases`].
     #[inline]
-    unsafe fn run_chunk(&self, me: usize, job: &Job, phase: usize, chunk: u32) -> bool {
+    unsafe fn run_chunk(&self, me: usize, job: &Job, phase: usize, chunk: u32) -> ControlFlow<()> {
         if self.hot.0.stop.load(Ordering::Relaxed) {
-            return false;
+            return ControlFlow::Break(());
         }
         // SAFETY: the caller's promise.
         let (phases, cancelled) = unsafe { (job.phases(), job.is_cancelled()) };
         if cancelled {
             self.stop(Error::Cancelled);
-            return false;
+            return ControlFlow::Break(());
         }
-        self.guarded(|| phases.run(phase, chunk as usize, me)).is_some()
+        match self.guarded(|| phases.run(phase, chunk as usize, me)) {
+            Some(()) => ControlFlow::Continue(()),
+            None => ControlFlow::Break(()),
+        }
     }
 
     /// The result of `f`, or `None` after a panic in it, which stops the dispatch.

@@ -638,10 +638,9 @@ fn a_dispatch_allocates_nothing() {
 }
 
 /// Prints what phases cost: the least time of a phase of a dispatch in which worker 1 took at least two fifths of the
-/// chunks, over the time of one worker for its share of them. `cargo test --release -p cera-core --lib -- --ignored
-/// --nocapture measure_phases`.
+/// chunks, over the time of one worker for its share of them.
 #[test]
-#[ignore = "a measurement, not a test"]
+#[ignore = "a measurement: cargo test --release -p cera-core --lib -- --ignored --nocapture measure_phases"]
 fn measure_phases() {
     let pools = [Pool::single(), Pool::new(2).unwrap()];
     for (work, chunks) in [(0, 1), (0, 2), (500, 2), (500, 8), (5_000, 2), (5_000, 8)] {
