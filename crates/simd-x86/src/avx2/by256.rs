@@ -6,12 +6,7 @@ use super::vectors::I;
 use crate::matrix::by256::{Codes256, Products256, ScalesOf};
 use crate::matrix::records::{Record256, int};
 use crate::matrix::vectors::Vectors;
-
-/// Dot products of some groups of rows with the activations of some tokens.
-type Sums<const R: usize, const C: usize> = [[I; C]; R];
-
-/// A block of each of some strips, and which part of it.
-type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
+use crate::matrix::{Blocks, Sums};
 
 impl Products256 for Lanes {
     const WIDEST: usize = 4;
@@ -28,7 +23,7 @@ impl Products256 for Lanes {
         blocks: &Blocks<'_, B::Block, R>,
         scales: (&ScalesOf<I, SCALES, R>, usize),
         x: &[Record256; C],
-        sums: &mut Sums<R, C>,
+        sums: &mut Sums<I, R, C>,
     ) {
         match B::OFFSET {
             128 => add_signed::<B, SCALES, MINIMA, R, C>(self, blocks, scales, x, sums),
@@ -57,7 +52,7 @@ fn add_unsigned<
     blocks: &Blocks<'_, B::Block, R>,
     (scales, group): (&ScalesOf<I, SCALES, R>, usize),
     x: &[Record256; C],
-    sums: &mut Sums<R, C>,
+    sums: &mut Sums<I, R, C>,
 ) {
     let words = const {
         if B::OFFSET == 128 {
@@ -105,7 +100,7 @@ fn add_signed<
     blocks: &Blocks<'_, B::Block, R>,
     (scales, group): (&ScalesOf<I, SCALES, R>, usize),
     x: &[Record256; C],
-    sums: &mut Sums<R, C>,
+    sums: &mut Sums<I, R, C>,
 ) {
     unrolled!(v in [0 1 2 3 4 5 6 7] {
         let mut codes = [(t.splat32(0), t.splat32(0)); R];

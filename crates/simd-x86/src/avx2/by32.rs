@@ -6,9 +6,7 @@ use super::vectors::I;
 use crate::matrix::by32::{Codes32, Products32};
 use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
-
-/// Dot products of some groups of rows with the activations of some tokens.
-type Sums<const R: usize, const C: usize> = [[I; C]; R];
+use crate::matrix::{Blocks, Sums};
 
 impl Products32 for Lanes {
     const WIDEST: usize = 4;
@@ -16,9 +14,9 @@ impl Products32 for Lanes {
     #[inline(always)]
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,
-        blocks: &[(&B::Block, usize); R],
+        blocks: &Blocks<'_, B::Block, R>,
         x: &[Record32; C],
-    ) -> Sums<R, C> {
+    ) -> Sums<I, R, C> {
         match B::OFFSET {
             128 => signed::<B, R, C>(self, blocks, x),
             _ => unsigned::<B, R, C>(self, blocks, x),
@@ -30,9 +28,9 @@ impl Products32 for Lanes {
 #[inline(always)]
 fn unsigned<B: Codes32, const R: usize, const C: usize>(
     t: Lanes,
-    blocks: &[(&B::Block, usize); R],
+    blocks: &Blocks<'_, B::Block, R>,
     x: &[Record32; C],
-) -> Sums<R, C> {
+) -> Sums<I, R, C> {
     let words = const { if B::OFFSET == 128 { 8 } else { words(B::OFFSET, B::MAX) } };
     assert!(B::OFFSET == 0 || words == 8, "the record has the pairs of 32 elements");
     let mut sums = [[t.splat32(0); C]; R];
@@ -63,9 +61,9 @@ fn unsigned<B: Codes32, const R: usize, const C: usize>(
 #[inline(always)]
 fn signed<B: Codes32, const R: usize, const C: usize>(
     t: Lanes,
-    blocks: &[(&B::Block, usize); R],
+    blocks: &Blocks<'_, B::Block, R>,
     x: &[Record32; C],
-) -> Sums<R, C> {
+) -> Sums<I, R, C> {
     let mut sums = [[t.splat32(0); C]; R];
     unrolled!(v in [0 1 2 3 4 5 6 7] {
         let mut codes = [(t.splat32(0), t.splat32(0)); R];

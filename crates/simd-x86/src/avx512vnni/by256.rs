@@ -5,12 +5,7 @@ use super::vectors::I;
 use crate::matrix::by256::{Codes256, Products256, ScalesOf};
 use crate::matrix::records::{Record256, Word, int};
 use crate::matrix::vectors::Vectors;
-
-/// Dot products of some groups of rows with the activations of some tokens.
-type Sums<const R: usize, const C: usize> = [[I; C]; R];
-
-/// A block of each of some strips, and which part of it.
-type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
+use crate::matrix::{Blocks, Sums};
 
 impl Products256 for Lanes {
     const WIDEST: usize = 6;
@@ -27,11 +22,11 @@ impl Products256 for Lanes {
         blocks: &Blocks<'_, B::Block, R>,
         scales: (&ScalesOf<I, SCALES, R>, usize),
         x: &[Record256; C],
-        sums: &mut Sums<R, C>,
+        sums: &mut Sums<I, R, C>,
     ) {
         let (scales, group) = scales;
         if SCALES == 8 {
-            let mut products: Sums<R, C> =
+            let mut products: Sums<I, R, C> =
                 starts(self, -B::OFFSET, group, x.each_ref().map(|x| &x.sums32[..]));
             unrolled!(v in [0 4 1 5 2 6 3 7] {
                 add::<B, SCALES, MINIMA, R, C>(self, blocks, (group, v), x, &mut products);
@@ -41,7 +36,7 @@ impl Products256 for Lanes {
         }
         let halves = x.each_ref().map(|x| &x.sums16[..]);
         let (first, second) = (2 * group, 2 * group + 1);
-        let mut products: Sums<R, C> = starts(self, -B::OFFSET, first, halves);
+        let mut products: Sums<I, R, C> = starts(self, -B::OFFSET, first, halves);
         unrolled!(v in [0 1 2 3] {
             add::<B, SCALES, MINIMA, R, C>(self, blocks, (group, v), x, &mut products);
         });
@@ -62,7 +57,7 @@ fn starts<const R: usize, const C: usize>(
     factor: i32,
     piece: usize,
     sums: [&[Word]; C],
-) -> Sums<R, C> {
+) -> Sums<I, R, C> {
     let mut starts = [[t.splat32(0); C]; R];
     if factor != 0 {
         unrolled!(c < C {
@@ -88,7 +83,7 @@ fn add<
     blocks: &Blocks<'_, B::Block, R>,
     (group, v): (usize, usize),
     x: &[Record256; C],
-    products: &mut Sums<R, C>,
+    products: &mut Sums<I, R, C>,
 ) {
     let mut codes = [t.splat32(0); R];
     unrolled!(r < R { codes[r] = B::code(t, blocks[r].0, group, blocks[r].1, v); });
@@ -113,8 +108,8 @@ fn add_scaled<
     t: Lanes,
     blocks: &Blocks<'_, B::Block, R>,
     (scales, i): (&ScalesOf<I, SCALES, R>, usize),
-    products: &Sums<R, C>,
-    sums: &mut Sums<R, C>,
+    products: &Sums<I, R, C>,
+    sums: &mut Sums<I, R, C>,
 ) {
     unrolled!(r < R {
         let scale = B::scale(t, blocks[r], &scales[r], i);

@@ -5,6 +5,7 @@ use super::vectors::I;
 use crate::matrix::by32::{Codes32, Products32};
 use crate::matrix::records::{Record32, int};
 use crate::matrix::vectors::Vectors;
+use crate::matrix::{Blocks, Sums};
 
 impl Products32 for Lanes {
     const WIDEST: usize = 5;
@@ -14,9 +15,9 @@ impl Products32 for Lanes {
     #[inline(always)]
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,
-        blocks: &[(&B::Block, usize); R],
+        blocks: &Blocks<'_, B::Block, R>,
         x: &[Record32; C],
-    ) -> [[I; C]; R] {
+    ) -> Sums<I, R, C> {
         let mut sums = [[self.splat32(0); C]; R];
         unrolled!(c < C {
             let start = self.splat32(-B::OFFSET * int(x[c].sum));

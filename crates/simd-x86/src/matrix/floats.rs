@@ -4,9 +4,9 @@ use bytemuck::Pod;
 use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
-use super::Kernel;
 use super::records::{Word, float, int};
 use super::vectors::{Halves, Vector, Vectors};
+use super::{Blocks, Kernel, Sums};
 
 const _: () = {
     assert!(size_of::<Vector>() == strip_block_bytes(Format::F32));
@@ -47,9 +47,9 @@ impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
     #[inline(always)]
     fn blocks<const R: usize, const C: usize>(
         t: T,
-        blocks: [(&E::Block, usize); R],
+        blocks: Blocks<'_, E::Block, R>,
         x: &[Word; C],
-        acc: &mut [[T::F; C]; R],
+        acc: &mut Sums<T::F, R, C>,
     ) {
         let mut weights = [E::weights(t, blocks[0].0, blocks[0].1); R];
         unrolled!(r < R {

@@ -57,6 +57,12 @@ const RESIDENT: usize = 320 << 10;
 /// Tokens from which on strips are unpacked beforehand.
 const UNPACK_FROM: usize = 32;
 
+/// A block of each of some groups of rows, and which part of it the group is.
+pub(crate) type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
+
+/// A sum for each of some groups of rows and tokens.
+pub(crate) type Sums<N, const R: usize, const C: usize> = [[N; C]; R];
+
 /// A format's block of a strip times the records of some tokens, on the vectors of a tier.
 pub(crate) trait Kernel<T: Vectors> {
     /// The format of the weights.
@@ -69,9 +75,9 @@ pub(crate) trait Kernel<T: Vectors> {
     /// Adds the products of a part of each of some blocks with each record to the sums of that group and token.
     fn blocks<const R: usize, const C: usize>(
         t: T,
-        blocks: [(&Self::Block, usize); R],
+        blocks: Blocks<'_, Self::Block, R>,
         x: &[Self::Record; C],
-        acc: &mut [[T::F; C]; R],
+        acc: &mut Sums<T::F, R, C>,
     );
 }
 

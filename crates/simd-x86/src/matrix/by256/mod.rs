@@ -14,7 +14,7 @@ use cera_quant::Format;
 use super::by32::AHEAD;
 use super::records::{Record256, float, int};
 use super::vectors::{Vector, Vectors};
-use super::{Kernel, Unpack};
+use super::{Blocks, Kernel, Sums, Unpack};
 
 pub(crate) use iq4_xs::Iq4Xs;
 pub(crate) use q2_k::Q2K;
@@ -86,10 +86,10 @@ pub(crate) trait Products256: Vectors {
         const C: usize,
     >(
         self,
-        blocks: &[(&B::Block, usize); R],
+        blocks: &Blocks<'_, B::Block, R>,
         scales: (&ScalesOf<Self::I, SCALES, R>, usize),
         x: &[Record256; C],
-        sums: &mut [[Self::I; C]; R],
+        sums: &mut Sums<Self::I, R, C>,
     );
 }
 
@@ -106,9 +106,9 @@ impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MIN
     #[inline(always)]
     fn blocks<const R: usize, const C: usize>(
         t: T,
-        blocks: [(&B::Block, usize); R],
+        blocks: Blocks<'_, B::Block, R>,
         x: &[Record256; C],
-        acc: &mut [[T::F; C]; R],
+        acc: &mut Sums<T::F, R, C>,
     ) {
         let mut scales = [[t.splat32(0); SCALES]; R];
         unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });

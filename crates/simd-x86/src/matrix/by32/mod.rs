@@ -11,7 +11,7 @@ use cera_quant::Format;
 
 use super::records::{Record32, float};
 use super::vectors::{Vector, Vectors};
-use super::{Kernel, Unpack};
+use super::{Blocks, Kernel, Sums, Unpack};
 
 pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
 pub(crate) use q5::{Q5_0, Q5_1};
@@ -63,9 +63,9 @@ pub(crate) trait Products32: Vectors {
     /// The sums of `code - OFFSET` times the codes of the activations, of a part of each of some blocks with each record.
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,
-        blocks: &[(&B::Block, usize); R],
+        blocks: &Blocks<'_, B::Block, R>,
         x: &[Record32; C],
-    ) -> [[Self::I; C]; R];
+    ) -> Sums<Self::I, R, C>;
 }
 
 /// The kernel of a format of 32 elements a block.
@@ -79,9 +79,9 @@ impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
     #[inline(always)]
     fn blocks<const R: usize, const C: usize>(
         t: T,
-        blocks: [(&B::Block, usize); R],
+        blocks: Blocks<'_, B::Block, R>,
         x: &[Record32; C],
-        acc: &mut [[T::F; C]; R],
+        acc: &mut Sums<T::F, R, C>,
     ) {
         let sums = t.products::<B, R, C>(&blocks, x);
         unrolled!(r < R {
