@@ -48,13 +48,13 @@ macro_rules! f32_ops {
 }
 
 /// Functions of a tier that are generic over the matrix kernel. Each has the register tiles that it names: groups of
-/// rows times tokens. Those behind `unpack` work on unpacked strips with the largest of their tiles, if many tokens meet
-/// them. A module with the name of a function says the rows and tokens of its widest tile.
+/// rows times tokens. Those behind `unpack` work on unpacked strips with the tile behind `or`, if many tokens meet them.
+/// A module with the name of a function says the rows and tokens of its widest tiles.
 macro_rules! matrix_functions {
     (
         $gate:ident, $lanes:ty;
         $($name:ident: $groups:tt x $tokens:tt;)*
-        $(=> $unpack:ident { $($unpacking:ident: $r:tt x $c:tt;)* })?
+        $(=> $unpack:ident { $($unpacking:ident: $r:tt x $c:tt or $many_r:literal x $many_c:literal;)* })?
     ) => {
         $gate! {
             fn tile<K: Kernel<$lanes>, const R: usize, const C: usize>(job: &Job<'_, '_>) {
@@ -77,7 +77,8 @@ macro_rules! matrix_functions {
                     let unpacked = matrix::Unpacked {
                         unpack: $unpack::<K>,
                         block_bytes: size_of::<<K::Unpacked as Kernel<$lanes>>::Block>(),
-                        tile: tile::<K::Unpacked, { matrix_functions!(@count $r) }, { matrix_functions!(@count $c) }>,
+                        tile: tile::<K::Unpacked, $many_r, $many_c>,
+                        shape: ($many_r, $many_c),
                     };
                     let tiles = matrix_functions!(@tiles $r $c);
                     // SAFETY: the tiles need what this function needs, and so does what unpacks.
@@ -87,14 +88,20 @@ macro_rules! matrix_functions {
         }
 
         $(matrix_functions! { @shape $lanes, $name $groups $tokens })*
-        $($(matrix_functions! { @shape $lanes, $unpacking $r $c })*)?
+        $($(matrix_functions! { @shape $lanes, $unpacking $r $c $many_r $many_c })*)?
     };
-    (@shape $lanes:ty, $name:ident $groups:tt $tokens:tt) => {
+    (@shape $lanes:ty, $name:ident $groups:tt $tokens:tt $($many_groups:literal $many_tokens:literal)?) => {
         mod $name {
             use super::*;
 
-            pub(super) const TILE: (usize, usize) =
-                (<$lanes as Vectors>::ROWS * matrix_functions!(@count $groups), matrix_functions!(@count $tokens));
+            pub(super) const TILE: (usize, usize) = {
+                let (groups, tokens) = (matrix_functions!(@count $groups), matrix_functions!(@count $tokens));
+                $(
+                    let groups = if groups < $many_groups { $many_groups } else { groups };
+                    let tokens = if tokens < $many_tokens { $many_tokens } else { tokens };
+                )?
+                (<$lanes as Vectors>::ROWS * groups, tokens)
+            };
         }
     };
     (@count [$($literal:literal)*]) => {

@@ -9,8 +9,6 @@ use crate::matrix::vectors::Vectors;
 use crate::matrix::{Blocks, Sums};
 
 impl Products256 for Lanes {
-    const WIDEST: usize = 4;
-
     #[inline(always)]
     fn add_group<
         B: Codes256<SCALES, MINIMA>,

@@ -9,8 +9,6 @@ use crate::matrix::vectors::Vectors;
 use crate::matrix::{Blocks, Sums};
 
 impl Products32 for Lanes {
-    const WIDEST: usize = 4;
-
     #[inline(always)]
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,

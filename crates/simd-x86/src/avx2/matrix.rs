@@ -21,8 +21,8 @@ matrix_functions! {
     gemm_of_pairs: [1] x [1 2 3 4 5 6];
     gemv_of_floats: [1 2 3 4] x [1];
     => unpack {
-        gemm32: [1 2] x [1 2 3 4];
-        gemm256: [1 2] x [1 2 3 4];
+        gemm32: [1 2] x [1 2 3 4] or 2 x 4;
+        gemm256: [1 2] x [1 2 3 4] or 2 x 4;
     }
 }
 

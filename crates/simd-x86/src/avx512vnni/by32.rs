@@ -8,8 +8,6 @@ use crate::matrix::vectors::Vectors;
 use crate::matrix::{Blocks, Sums};
 
 impl Products32 for Lanes {
-    const WIDEST: usize = 5;
-
     /// An outer product for each vector of codes: a word of activations in a register meets the codes of all groups.
     /// The chains of dot products start at `-offset * sum of the activation codes`.
     #[inline(always)]

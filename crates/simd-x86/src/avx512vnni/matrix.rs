@@ -21,8 +21,8 @@ matrix_functions! {
     gemm_of_pairs: [1 2] x [1 2 3 4 5 6 7 8 9 10];
     gemv_of_floats: [1 2 3 4] x [1];
     => unpack {
-        gemm32: [1 2] x [1 2 3 4 5];
-        gemm256: [1 2] x [1 2 3 4 5 6];
+        gemm32: [1] x [1 2 3 4 5 6 7 8 9 10] or 2 x 5;
+        gemm256: [1] x [1 2 3 4 5 6 7 8 9 10] or 2 x 6;
     }
 }
 

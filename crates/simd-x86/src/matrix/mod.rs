@@ -179,8 +179,10 @@ pub(crate) struct Unpacked {
     pub(crate) unpack: unsafe fn(&[u8], &mut [u8]),
     /// Bytes of an unpacked block.
     pub(crate) block_bytes: usize,
-    /// The register tile of the most groups and tokens that the kernel has.
+    /// The register tile.
     pub(crate) tile: Tile,
+    /// Groups and tokens of the register tile.
+    pub(crate) shape: (usize, usize),
 }
 
 thread_local! {
@@ -210,12 +212,14 @@ pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usiz
     }
     assert_eq!((args.w.format(), args.w.layout()), (K::FORMAT, Layout::Strip16x4), "weights of this kernel");
     let tokens = args.tiles.len() * args.x.tile();
-    let unpacked =
-        unpacked.filter(|unpacked| tokens >= UNPACK_FROM && args.x.tile() >= C && unpacked.block_bytes > 0);
+    let unpacked = unpacked.filter(|unpacked| {
+        tokens >= UNPACK_FROM && args.x.tile() >= unpacked.shape.1 && unpacked.block_bytes > 0
+    });
     let packed_bytes = args.w.blocks() * size_of::<K::Block>();
     let strip_bytes =
         args.w.blocks() * unpacked.map_or(size_of::<K::Block>(), |unpacked| unpacked.block_bytes);
-    let resident = (RESIDENT / strip_bytes.max(1) / R * R).max(R);
+    let groups = unpacked.map_or(R, |unpacked| unpacked.shape.0);
+    let resident = (RESIDENT / strip_bytes.max(1) / groups * groups).max(groups);
     UNPACKED.with_borrow_mut(|memory| {
         let mut first = args.strips.start;
         while first < args.strips.end {
@@ -230,7 +234,7 @@ pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usiz
                 let panels = &mut bytemuck::cast_slice_mut(memory)[..bytes];
                 // SAFETY: promised by the caller.
                 unsafe { (unpacked.unpack)(packed, panels) };
-                (unpacked.tile, &*panels)
+                (unpacked, &*panels)
             });
             // SAFETY: promised by the caller.
             unsafe { run_strips::<T, R, C>(args, (&strips, packed), tiles, panels) };
@@ -238,8 +242,7 @@ pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usiz
     });
 }
 
-/// Computes some strips, of which `packed` are the blocks, for all tokens, with the tile of unpacked blocks where it
-/// fits.
+/// Computes some strips, of which `packed` are the blocks, for all tokens: with the tile of unpacked blocks where it fits.
 ///
 /// # Safety
 /// As [`run`].
@@ -247,25 +250,34 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
     args: &GemmArgs<'_>,
     (range, packed): (&Range<usize>, &[u8]),
     tiles: &Tiles<R, C>,
-    panels: Option<(Tile, &[u8])>,
+    panels: Option<(Unpacked, &[u8])>,
 ) {
-    let parts = STRIP_ROWS / T::ROWS;
-    let all = range.len() * parts;
+    let all = range.len() * (STRIP_ROWS / T::ROWS);
     for tile in args.tiles.clone() {
         let (width, records) = args.x.tile_records(tile);
-        // Tokens are shared out evenly, so that no register tile is much narrower than the others.
-        let step = width.div_ceil(width.div_ceil(C));
-        for token in (0..width).step_by(step) {
-            let tokens = step.min(width - token);
-            for group in (0..all).step_by(R) {
-                let groups = R.min(all - group);
-                let (run, strips) = match panels {
-                    Some(panels) if (groups, tokens) == (R, C) => panels,
-                    _ => (tiles[groups - 1][tokens - 1], packed),
-                };
-                let (row, first) = (range.start * STRIP_ROWS + group * T::ROWS, tile * args.x.tile());
-                // SAFETY: promised by the caller.
-                unsafe { run(&Job { args, strips, group, row, records, width, token, first }) };
+        let run = |run: Tile, strips, group, token| {
+            let (row, first) = (range.start * STRIP_ROWS + group * T::ROWS, tile * args.x.tile());
+            // SAFETY: promised by the caller.
+            unsafe { run(&Job { args, strips, group, row, records, width, token, first }) };
+        };
+        let (mut groups_done, mut tokens_done) = (0, 0);
+        if let Some((Unpacked { tile, shape: (groups, tokens), .. }, panels)) = panels {
+            (groups_done, tokens_done) = (all / groups * groups, width / tokens * tokens);
+            for token in (0..tokens_done).step_by(tokens) {
+                for group in (0..groups_done).step_by(groups) {
+                    run(tile, panels, group, token);
+                }
+            }
+        }
+        // The rows that whole tiles leave, and the tokens: strip after strip, so that each is read once.
+        for (groups, tokens) in [(groups_done..all, 0..tokens_done), (0..all, tokens_done..width)] {
+            // Tokens are shared out evenly, so that no register tile is much narrower than the others.
+            let step = tokens.len().div_ceil(tokens.len().div_ceil(C).max(1)).max(1);
+            for group in groups.clone().step_by(R) {
+                for token in tokens.clone().step_by(step) {
+                    let tile = tiles[R.min(groups.end - group) - 1][step.min(tokens.end - token) - 1];
+                    run(tile, packed, group, token);
+                }
             }
         }
     }

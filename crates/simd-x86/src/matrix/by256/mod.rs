@@ -32,6 +32,8 @@ pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
     const OFFSET: i32;
     /// The largest code.
     const MAX: i32;
+    /// Whether blocks come from a cache. If not, they are fetched ahead.
+    const CACHED: bool = false;
     /// A block of a strip.
     type Block: Pod;
 
@@ -73,9 +75,6 @@ pub(crate) type ScalesOf<I, const SCALES: usize, const R: usize> = [[I; SCALES];
 
 /// How a tier forms the exact sums of products of formats of 256 elements.
 pub(crate) trait Products256: Vectors {
-    /// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
-    const WIDEST: usize;
-
     /// Adds group `group` of 32 elements of a part of each of some blocks to the sums of `scale * (code - OFFSET)` times
     /// the codes of the activations.
     fn add_group<
@@ -114,7 +113,7 @@ impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MIN
         unrolled!(r < R { scales[r] = B::scales(t, blocks[r].0, blocks[r].1); });
         let mut sums = [[t.splat32(0); C]; R];
         for group in 0..8 {
-            if C < T::WIDEST {
+            if !B::CACHED {
                 unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
             }
             t.add_group::<B, SCALES, MINIMA, R, C>(&blocks, (&scales, group), x, &mut sums);
@@ -148,6 +147,7 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Code
     const FORMAT: Format = B::FORMAT;
     const OFFSET: i32 = B::OFFSET;
     const MAX: i32 = B::MAX;
+    const CACHED: bool = true;
     type Block = Unpacked256;
 
     #[inline(always)]
@@ -245,7 +245,7 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
     }
 }
 
-/// Fetches bytes ahead for a kernel for few tokens, with every group of 32 elements an eighth of a block.
+/// Fetches bytes ahead for a kernel of packed strips, with every group of 32 elements an eighth of a block.
 #[inline(always)]
 fn prefetch_eighth<T: Vectors, B: Pod>(t: T, block: &B, group: usize) {
     let eighth = const { size_of::<B>() / 8 };

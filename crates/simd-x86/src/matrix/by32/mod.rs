@@ -17,7 +17,7 @@ pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
 pub(crate) use q5::{Q5_0, Q5_1};
 pub(crate) use q8_0::Q8_0;
 
-/// How many bytes ahead of the block that it works on a kernel for few tokens fetches: one stream reaches the bandwidth
+/// How many bytes ahead of the block that it works on a kernel of packed strips fetches: one stream reaches the bandwidth
 /// of the memory with this many under way. Measured by `examples/peak.rs`.
 pub(super) const AHEAD: usize = 16 << 10;
 
@@ -33,6 +33,8 @@ pub(crate) trait Codes32 {
     const MAX: i32;
     /// Whether there are minima.
     const MINIMA: bool = false;
+    /// Whether blocks come from a cache. If not, they are fetched ahead.
+    const CACHED: bool = false;
     /// A block of a strip.
     type Block: Pod;
 
@@ -57,9 +59,6 @@ pub(crate) trait Codes32 {
 
 /// How a tier forms the exact sums of products of formats of 32 elements.
 pub(crate) trait Products32: Vectors {
-    /// Tokens of the widest tile. With fewer, reading the weights takes the time: they are fetched ahead.
-    const WIDEST: usize;
-
     /// The sums of `code - OFFSET` times the codes of the activations, of a part of each of some blocks with each record.
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,
@@ -86,7 +85,7 @@ impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
         let sums = t.products::<B, R, C>(&blocks, x);
         unrolled!(r < R {
             let (block, part) = blocks[r];
-            if C < T::WIDEST {
+            if !B::CACHED {
                 t.prefetch(bytemuck::bytes_of(block), AHEAD);
             }
             let scales = Scales::of::<_, B>(t, block, part);
@@ -114,6 +113,7 @@ impl<B: Codes32> Codes32 for Bytes<B> {
     const OFFSET: i32 = B::OFFSET;
     const MAX: i32 = B::MAX;
     const MINIMA: bool = B::MINIMA;
+    const CACHED: bool = true;
     type Block = Unpacked32;
 
     #[inline(always)]
