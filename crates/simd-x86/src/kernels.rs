@@ -36,6 +36,7 @@ macro_rules! f32_ops {
     (@stamp $gate:ident, $lanes:ty; $($name:ident($args:ty) = $generic:path;)*) => {
         $gate! {
             $(fn $name(args: &mut $args) {
+                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for,
                 // and its caller makes the promises that the generic one asks for.
                 unsafe { $generic(<$lanes>::new(), args) };
@@ -58,6 +59,7 @@ macro_rules! matrix_functions {
     ) => {
         $gate! {
             fn tile<K: Kernel<$lanes>, const R: usize, const C: usize>(job: &Job<'_, '_>) {
+                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 matrix::tile::<$lanes, K, R, C>(unsafe { <$lanes>::new() }, job);
             }
@@ -69,6 +71,7 @@ macro_rules! matrix_functions {
 
             $(
                 fn $unpack<K: matrix::Unpack<$lanes>>(strips: &[u8], out: &mut [u8]) {
+                    crate::frame::align();
                     // SAFETY: as in `tile`.
                     matrix::unpack::<$lanes, K>(unsafe { <$lanes>::new() }, strips, out);
                 }
@@ -166,16 +169,19 @@ macro_rules! quantizers {
     ($gate:ident, $lanes:ty) => {
         $gate! {
             fn q8x32(rows: &[f32], k: usize, out: &mut [u8]) {
+                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 acts::fill::<_, Record32, 32>(unsafe { <$lanes>::new() }, rows, k, out);
             }
 
             fn q8x256(rows: &[f32], k: usize, out: &mut [u8]) {
+                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 acts::fill::<_, Record256, 256>(unsafe { <$lanes>::new() }, rows, k, out);
             }
 
             fn bf16(rows: &[f32], k: usize, out: &mut [u8]) {
+                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 acts::fill_bf16(unsafe { <$lanes>::new() }, rows, k, out);
             }

@@ -12,6 +12,8 @@ mod kernels;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 mod acts;
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
+mod frame;
+#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 #[macro_use]
 mod matrix;
 
