@@ -59,10 +59,10 @@ pub(super) struct LoadCell {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct KernelsCell {
     pub(super) tier: String,
-    /// Products per second of the integer dot instruction on one core.
-    pub(super) peak: f64,
-    /// Products per second of the kernel for several tokens of each format.
-    pub(super) rates: Vec<(String, f64)>,
+    /// Products per second of the integer dot instruction on one core, time after time.
+    pub(super) peaks: Vec<f64>,
+    /// The shares of it that the kernel for several tokens of each format reached.
+    pub(super) shares: Vec<(String, Vec<f64>)>,
 }
 
 /// What `cell batch` prints.

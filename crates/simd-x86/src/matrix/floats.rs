@@ -5,7 +5,7 @@ use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
 use super::records::{Word, float, int};
-use super::vectors::{Halves, Vector, Vectors};
+use super::vectors::{Halves, Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums};
 
 const _: () = {
@@ -55,7 +55,7 @@ impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
         unrolled!(r < R {
             let (block, part) = blocks[r];
             if C == 1 {
-                t.prefetch(bytemuck::bytes_of(block), AHEAD);
+                prefetch(bytemuck::bytes_of(block), AHEAD);
             }
             weights[r] = E::weights(t, block, part);
         });

@@ -48,7 +48,7 @@ use cera_quant::Format;
 use cera_quant::args::GemmArgs;
 use cera_quant::pack::{Layout, STRIP_ROWS};
 
-use vectors::Vectors;
+use vectors::{Vectors, prefetch};
 
 /// Bytes of weights that are worked on, tile after tile of activations, before the next ones: they stay in the
 /// second-level cache while the activations stream past.
@@ -253,6 +253,8 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
     panels: Option<(Unpacked, &[u8])>,
 ) {
     let all = range.len() * (STRIP_ROWS / T::ROWS);
+    let steps = panels.map_or(1, |(unpacked, _)| args.tiles.len() * (args.x.tile() / unpacked.shape.1));
+    let mut next = packed.chunks(packed.len().div_ceil(steps).max(1));
     for tile in args.tiles.clone() {
         let (width, records) = args.x.tile_records(tile);
         let run = |run: Tile, strips, group, token| {
@@ -264,6 +266,10 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
         if let Some((Unpacked { tile, shape: (groups, tokens), .. }, panels)) = panels {
             (groups_done, tokens_done) = (all / groups * groups, width / tokens * tokens);
             for token in (0..tokens_done).step_by(tokens) {
+                // The strips that come next are in the caches when these are done.
+                if let Some(next) = next.next() {
+                    prefetch(next, packed.len());
+                }
                 for group in (0..groups_done).step_by(groups) {
                     run(tile, panels, group, token);
                 }

@@ -76,20 +76,20 @@ pub(crate) trait Vectors: Copy {
     /// `c - a * b` with one rounding.
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
 
-    /// Fetches bytes of memory that lie `ahead` of these into the caches; they need not exist.
-    #[inline(always)]
-    fn prefetch(self, bytes: &[u8], ahead: usize) {
-        let first = bytes.as_ptr().wrapping_add(ahead);
-        for line in (0..bytes.len()).step_by(64) {
-            // SAFETY: SSE is part of x86-64, and a prefetch of any address is harmless.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast()) }
-        }
-    }
-
     /// +0 in every row.
     #[inline(always)]
     fn zero(self) -> Self::F {
         self.splat(0.0)
+    }
+}
+
+/// Fetches bytes of memory that lie `ahead` of these into the caches; they need not exist.
+#[inline(always)]
+pub(crate) fn prefetch(bytes: &[u8], ahead: usize) {
+    let first = bytes.as_ptr().wrapping_add(ahead);
+    for line in (0..bytes.len()).step_by(64) {
+        // SAFETY: SSE is part of x86-64, and a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast()) }
     }
 }
 

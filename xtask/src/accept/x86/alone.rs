@@ -39,16 +39,19 @@ const FIRST_TOKEN_PROMPT: &str = "16";
 /// If the measuring program fails.
 pub(in crate::accept) fn kernels(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
     let cell: KernelsCell = setup.programs.cell("kernels", None, &[])?;
-    let rate = |format: &str| {
-        let found = cell.rates.iter().find(|(name, _)| name == format);
-        found.map(|(_, rate)| *rate).with_context(|| format!("the kernel of {format} was not measured"))
+    let peak = 1e-9 * median(cell.peaks);
+    let share = |format: &str| {
+        let found = cell.shares.iter().find(|(name, _)| name == format);
+        found
+            .map(|(_, shares)| median(shares.clone()))
+            .with_context(|| format!("the kernel of {format} was not measured"))
     };
     KERNEL_LIMITS
         .into_iter()
         .filter(|(format, _)| setup.wants(format))
         .map(|(format, least)| {
-            let note = format!("of the {:.0} GMAC/s of one core, {}", cell.peak / 1e9, cell.tier);
-            let share = (rate(format)? / cell.peak, Unit::Percent);
+            let note = format!("of the {peak:.0} GMAC/s of one core, {}", cell.tier);
+            let share = (share(format)?, Unit::Percent);
             Ok(Verdict::judge(&format!("kernels-{format}"), share, Limit::AtLeast(least), &note))
         })
         .collect()

@@ -13,7 +13,7 @@ use cera_quant::Format;
 
 use super::by32::AHEAD;
 use super::records::{Record256, float, int};
-use super::vectors::{Vector, Vectors};
+use super::vectors::{Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums, Unpack};
 
 pub(crate) use iq4_xs::Iq4Xs;
@@ -114,7 +114,7 @@ impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MIN
         let mut sums = [[t.splat32(0); C]; R];
         for group in 0..8 {
             if !B::CACHED {
-                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
+                unrolled!(r < R { prefetch_eighth(blocks[r].0, group); });
             }
             t.add_group::<B, SCALES, MINIMA, R, C>(&blocks, (&scales, group), x, &mut sums);
         }
@@ -247,9 +247,9 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
 
 /// Fetches bytes ahead for a kernel of packed strips, with every group of 32 elements an eighth of a block.
 #[inline(always)]
-fn prefetch_eighth<T: Vectors, B: Pod>(t: T, block: &B, group: usize) {
+fn prefetch_eighth<B: Pod>(block: &B, group: usize) {
     let eighth = const { size_of::<B>() / 8 };
-    t.prefetch(&bytemuck::bytes_of(block)[group * eighth..][..eighth], AHEAD);
+    prefetch(&bytemuck::bytes_of(block)[group * eighth..][..eighth], AHEAD);
 }
 
 /// Byte `i` of every i32, without a sign.

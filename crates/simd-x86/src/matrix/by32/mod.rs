@@ -10,7 +10,7 @@ use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 
 use super::records::{Record32, float};
-use super::vectors::{Vector, Vectors};
+use super::vectors::{Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums, Unpack};
 
 pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
@@ -86,7 +86,7 @@ impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
         unrolled!(r < R {
             let (block, part) = blocks[r];
             if !B::CACHED {
-                t.prefetch(bytemuck::bytes_of(block), AHEAD);
+                prefetch(bytemuck::bytes_of(block), AHEAD);
             }
             let scales = Scales::of::<_, B>(t, block, part);
             unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
