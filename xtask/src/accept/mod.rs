@@ -176,7 +176,7 @@ impl Check {
         };
         let broken = |error| vec![Verdict::broken(&self.name(), &error)];
         let mut verdicts = result.unwrap_or_else(broken);
-        if timed {
+        if timed && verdicts.iter().any(Verdict::is_made) {
             let quiet = start.and_then(|start| Ok(start.judge(Ticks::now()?, &self.name())));
             verdicts.extend(quiet.map_or_else(broken, |verdict| vec![verdict]));
         }

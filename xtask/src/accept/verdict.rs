@@ -86,6 +86,11 @@ impl Verdict {
     pub(super) fn skipped(name: &str, why: &str) -> Verdict {
         Verdict { state: State::Skip, name: name.to_owned(), text: format!("NOT CHECKED: {why}") }
     }
+
+    /// Whether the check was made.
+    pub(super) fn is_made(&self) -> bool {
+        self.state != State::Skip
+    }
 }
 
 impl fmt::Display for Verdict {
