@@ -66,7 +66,8 @@ pub struct TierKernels {
     pub gemm: fn(Format) -> Option<MatrixFn>,
     /// The kernel of a weight format for one token, if the tier has one.
     pub gemv: fn(Format) -> Option<MatrixFn>,
-    /// Weight rows and tokens of the widest register tiles of these two kernels of a format, if the tier has them.
+    /// Weight rows and tokens of the register tiles of these two kernels of a format that most of the work goes to, if the
+    /// tier has them.
     pub shapes: fn(Format) -> [(usize, usize); 2],
     /// The quantizer to an activation format, if the tier has one.
     pub quantize: fn(ActFormat) -> Option<QuantizeFn>,

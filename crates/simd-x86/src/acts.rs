@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use cera_quant::num::flush_bf16;
 
+use crate::frame;
 use crate::matrix::records::{Record32, Record256, Word};
 
 /// The absolute bits of the f32 2^-100: a block of smaller magnitudes gets scale 0.
@@ -58,6 +59,7 @@ pub(crate) fn fill<S: Quantize<R, N>, R: Record<N>, const N: usize>(
     k: usize,
     out: &mut [u8],
 ) {
+    frame::align();
     let width = width(rows, k);
     let records: &mut [R] = bytemuck::cast_slice_mut(out);
     assert_eq!(records.len(), width * k.div_ceil(N), "records of activations");
@@ -95,6 +97,7 @@ pub(crate) trait Round: Copy {
 /// If the lengths do not fit.
 #[inline(always)]
 pub(crate) fn fill_bf16<S: Round>(s: S, rows: &[f32], k: usize, out: &mut [u8]) {
+    frame::align();
     let width = width(rows, k);
     let records: &mut [Word] = bytemuck::cast_slice_mut(out);
     assert_eq!(records.len(), width * k.div_ceil(2), "pairs of activations");

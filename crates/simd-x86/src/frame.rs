@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 #[repr(align(64))]
 struct Line;
 
-/// Has the calling function, compiled for a tier, begin its frame at a whole cache line.
+/// Has the function that is compiled for a tier, and that this and its callers are inlined into, begin its frame at a whole
+/// cache line.
 ///
 /// For vectors that it keeps in the frame alone the compiler asks for no more than the 16 bytes of alignment that every
 /// frame has. Whether they lie across lines then depends on the stack of the thread, and where they do, the matrix kernels

@@ -50,7 +50,7 @@ macro_rules! f32_ops {
 
 /// Functions of a tier that are generic over the matrix kernel. Each has the register tiles that it names: groups of
 /// rows times tokens. Those behind `unpack` work on unpacked strips with the tile behind `or`, if many tokens meet them.
-/// A module with the name of a function says the rows and tokens of its widest tiles.
+/// A module with the name of a function says the rows and tokens of its widest tile, or of that behind `or`.
 macro_rules! matrix_functions {
     (
         $gate:ident, $lanes:ty;
@@ -59,7 +59,6 @@ macro_rules! matrix_functions {
     ) => {
         $gate! {
             fn tile<K: Kernel<$lanes>, const R: usize, const C: usize>(job: &Job<'_, '_>) {
-                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 matrix::tile::<$lanes, K, R, C>(unsafe { <$lanes>::new() }, job);
             }
@@ -71,7 +70,6 @@ macro_rules! matrix_functions {
 
             $(
                 fn $unpack<K: matrix::Unpack<$lanes>>(strips: &[u8], out: &mut [u8]) {
-                    crate::frame::align();
                     // SAFETY: as in `tile`.
                     matrix::unpack::<$lanes, K>(unsafe { <$lanes>::new() }, strips, out);
                 }
@@ -90,21 +88,16 @@ macro_rules! matrix_functions {
             )?
         }
 
-        $(matrix_functions! { @shape $lanes, $name $groups $tokens })*
-        $($(matrix_functions! { @shape $lanes, $unpacking $r $c $many_r $many_c })*)?
+        $(matrix_functions! {
+            @shape $lanes, $name matrix_functions!(@count $groups), matrix_functions!(@count $tokens)
+        })*
+        $($(matrix_functions! { @shape $lanes, $unpacking $many_r, $many_c })*)?
     };
-    (@shape $lanes:ty, $name:ident $groups:tt $tokens:tt $($many_groups:literal $many_tokens:literal)?) => {
+    (@shape $lanes:ty, $name:ident $groups:expr, $tokens:expr) => {
         mod $name {
             use super::*;
 
-            pub(super) const TILE: (usize, usize) = {
-                let (groups, tokens) = (matrix_functions!(@count $groups), matrix_functions!(@count $tokens));
-                $(
-                    let groups = if groups < $many_groups { $many_groups } else { groups };
-                    let tokens = if tokens < $many_tokens { $many_tokens } else { tokens };
-                )?
-                (<$lanes as Vectors>::ROWS * groups, tokens)
-            };
+            pub(super) const TILE: (usize, usize) = (<$lanes as Vectors>::ROWS * $groups, $tokens);
         }
     };
     (@count [$($literal:literal)*]) => {
@@ -169,19 +162,16 @@ macro_rules! quantizers {
     ($gate:ident, $lanes:ty) => {
         $gate! {
             fn q8x32(rows: &[f32], k: usize, out: &mut [u8]) {
-                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 acts::fill::<_, Record32, 32>(unsafe { <$lanes>::new() }, rows, k, out);
             }
 
             fn q8x256(rows: &[f32], k: usize, out: &mut [u8]) {
-                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 acts::fill::<_, Record256, 256>(unsafe { <$lanes>::new() }, rows, k, out);
             }
 
             fn bf16(rows: &[f32], k: usize, out: &mut [u8]) {
-                crate::frame::align();
                 // SAFETY: this function is called only where the machine has the features that it is compiled for.
                 acts::fill_bf16(unsafe { <$lanes>::new() }, rows, k, out);
             }

@@ -48,7 +48,8 @@ use cera_quant::Format;
 use cera_quant::args::GemmArgs;
 use cera_quant::pack::{Layout, STRIP_ROWS};
 
-use vectors::{Vectors, prefetch};
+use self::vectors::{Vectors, prefetch};
+use crate::frame;
 
 /// Bytes of weights that are worked on, tile after tile of activations, before the next ones: they stay in the
 /// second-level cache while the activations stream past.
@@ -119,6 +120,7 @@ pub(crate) type Tiles<const R: usize, const C: usize> = [[Tile; C]; R];
 /// The body of a [`Tile`] of `R` groups and `C` tokens.
 #[inline(always)]
 pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job: &Job<'_, '_>) {
+    frame::align();
     let Job { args, strips, group, row, records, width, token, first } = *job;
     let parts = const { STRIP_ROWS / T::ROWS };
     let kb = args.w.blocks();
@@ -163,6 +165,7 @@ pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: 
 /// Unpacks all parts of the blocks of some strips.
 #[inline(always)]
 pub(crate) fn unpack<T: Vectors, K: Unpack<T>>(t: T, strips: &[u8], out: &mut [u8]) {
+    frame::align();
     let blocks: &[K::Block] = bytemuck::cast_slice(strips);
     let out: &mut [<K::Unpacked as Kernel<T>>::Block] = bytemuck::cast_slice_mut(out);
     for (block, out) in blocks.iter().zip(out) {
@@ -253,6 +256,7 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
     panels: Option<(Unpacked, &[u8])>,
 ) {
     let all = range.len() * (STRIP_ROWS / T::ROWS);
+    // The strips that come next are fetched bit by bit, to be in the caches when these are done.
     let steps = panels.map_or(1, |(unpacked, _)| args.tiles.len() * (args.x.tile() / unpacked.shape.1));
     let mut next = packed.chunks(packed.len().div_ceil(steps).max(1));
     for tile in args.tiles.clone() {
@@ -262,29 +266,38 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
             // SAFETY: promised by the caller.
             unsafe { run(&Job { args, strips, group, row, records, width, token, first }) };
         };
-        let (mut groups_done, mut tokens_done) = (0, 0);
+        let (mut wide_groups, mut wide_tokens) = (0, 0);
         if let Some((Unpacked { tile, shape: (groups, tokens), .. }, panels)) = panels {
-            (groups_done, tokens_done) = (all / groups * groups, width / tokens * tokens);
-            for token in (0..tokens_done).step_by(tokens) {
-                // The strips that come next are in the caches when these are done.
-                if let Some(next) = next.next() {
-                    prefetch(next, packed.len());
-                }
-                for group in (0..groups_done).step_by(groups) {
+            (wide_groups, wide_tokens) = (all / groups * groups, width / tokens * tokens);
+            for token in (0..wide_tokens).step_by(tokens) {
+                next.next().into_iter().for_each(|next| prefetch(next, packed.len()));
+                for group in (0..wide_groups).step_by(groups) {
                     run(tile, panels, group, token);
                 }
             }
         }
-        // The rows that whole tiles leave, and the tokens: strip after strip, so that each is read once.
-        for (groups, tokens) in [(groups_done..all, 0..tokens_done), (0..all, tokens_done..width)] {
-            // Tokens are shared out evenly, so that no register tile is much narrower than the others.
-            let step = tokens.len().div_ceil(tokens.len().div_ceil(C).max(1)).max(1);
-            for group in groups.clone().step_by(R) {
-                for token in tokens.clone().step_by(step) {
-                    let tile = tiles[R.min(groups.end - group) - 1][step.min(tokens.end - token) - 1];
-                    run(tile, packed, group, token);
-                }
-            }
+        // What that tile leaves: groups of its tokens, and tokens of all groups.
+        for (groups, tokens) in [(wide_groups..all, 0..wide_tokens), (0..all, wide_tokens..width)] {
+            cover(groups, tokens, tiles, |tile, group, token| run(tile, packed, group, token));
+        }
+    }
+}
+
+/// Runs the tiles that cover some groups of rows and tokens: group after group, so that each strip is read once.
+fn cover<const R: usize, const C: usize>(
+    groups: Range<usize>,
+    tokens: Range<usize>,
+    tiles: &Tiles<R, C>,
+    run: impl Fn(Tile, usize, usize),
+) {
+    if tokens.is_empty() {
+        return;
+    }
+    // Tokens are shared out evenly, so that no register tile is much narrower than the others.
+    let step = tokens.len().div_ceil(tokens.len().div_ceil(C));
+    for group in groups.clone().step_by(R) {
+        for token in tokens.clone().step_by(step) {
+            run(tiles[R.min(groups.end - group) - 1][step.min(tokens.end - token) - 1], group, token);
         }
     }
 }
