@@ -4,16 +4,14 @@ use std::arch::x86_64::*;
 use std::mem::transmute;
 
 use cera_quant::Format;
-use cera_quant::args::GemmArgs;
 use cera_quant::kernels::{MatrixFn, TierKernels};
 use cera_quant::num::flush_bf16;
+use cera_simd::matrix::floats::{Bf16 as Bf16ByElements, ByElement, Elements, halves};
+use cera_simd::matrix::records::{Word, int};
+use cera_simd::matrix::vectors::{Vector, Vectors};
 
 use crate::avx512vnni::KERNELS as NARROWER;
 use crate::avx512vnni::lanes::Lanes;
-use crate::matrix::floats::{Bf16 as Bf16ByElements, ByElement, Elements, halves};
-use crate::matrix::records::{Word, int};
-use crate::matrix::vectors::{Vector, Vectors};
-use crate::matrix::{self, Job, Kernel, Tile};
 
 /// The tier.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +100,7 @@ fn factor(state: &mut u64) -> u16 {
     (bits as u16 & 0x807f) | (exponent << 7) as u16
 }
 
-matrix_functions! {
+cera_simd::matrix_functions! {
     avx512bf16_tier, Lanes<Bf16>;
     gemm: [1 2] x [1 2 3 4 5 6 7 8 9 10];
     gemv: [1 2 3 4] x [1];

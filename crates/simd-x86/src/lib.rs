@@ -7,15 +7,7 @@
 pub mod tiers;
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-#[macro_use]
-mod kernels;
-#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-mod acts;
-#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 mod frame;
-#[cfg(all(target_arch = "x86_64", feature = "avx2"))]
-#[macro_use]
-mod matrix;
 
 #[cfg(all(target_arch = "x86_64", feature = "avx2"))]
 mod avx2;

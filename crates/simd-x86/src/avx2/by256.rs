@@ -1,12 +1,14 @@
 //! Products of formats of 256 elements a block.
 
+use cera_simd::matrix::by256::{Codes256, Products256, ScalesOf};
+use cera_simd::matrix::records::{Record256, int};
+use cera_simd::matrix::vectors::Vectors;
+use cera_simd::matrix::{Blocks, Sums};
+use cera_simd::unrolled;
+
 use super::lanes::Lanes;
 use super::sums::words;
 use super::vectors::I;
-use crate::matrix::by256::{Codes256, Products256, ScalesOf};
-use crate::matrix::records::{Record256, int};
-use crate::matrix::vectors::Vectors;
-use crate::matrix::{Blocks, Sums};
 
 impl Products256 for Lanes {
     #[inline(always)]

@@ -1,12 +1,14 @@
 //! Products of formats of 32 elements a block.
 
+use cera_simd::matrix::by32::{Codes32, Products32};
+use cera_simd::matrix::records::{Record32, int};
+use cera_simd::matrix::vectors::Vectors;
+use cera_simd::matrix::{Blocks, Sums};
+use cera_simd::unrolled;
+
 use super::lanes::Lanes;
 use super::sums::words;
 use super::vectors::I;
-use crate::matrix::by32::{Codes32, Products32};
-use crate::matrix::records::{Record32, int};
-use crate::matrix::vectors::Vectors;
-use crate::matrix::{Blocks, Sums};
 
 impl Products32 for Lanes {
     #[inline(always)]

@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use cera_quant::num::{LANES, Simd};
+use cera_simd::by_intrinsics;
 
 /// Proof that the machine has the tier.
 #[derive(Debug, Clone, Copy)]

@@ -1,20 +1,11 @@
 //! The matrix kernels, by format.
 
-use cera_quant::Format;
-use cera_quant::args::GemmArgs;
-use cera_quant::kernels::MatrixFn;
-
 use super::lanes::Lanes;
-use crate::matrix::by32::{self, By32};
-use crate::matrix::by256::{self, By256};
-use crate::matrix::floats::{self, ByElement};
-use crate::matrix::vectors::Vectors;
-use crate::matrix::{self, Job, Kernel, Tile};
 
 /// Tokens of a column tile: whole register tiles of every kernel.
 pub(crate) const TILE: usize = 12;
 
-matrix_functions! {
+cera_simd::matrix_functions! {
     avx2_tier, Lanes;
     gemv: [1 2] x [1];
     gemm_of_floats: [1 2] x [1 2 3 4 5 6];
@@ -26,4 +17,4 @@ matrix_functions! {
     }
 }
 
-matrix_kernels!();
+cera_simd::matrix_kernels!();

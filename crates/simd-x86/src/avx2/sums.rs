@@ -3,10 +3,11 @@
 //! An i16 of a row takes the products of two of the four codes in a word, and adds up those of several words. Additions
 //! wrap modulo 2^16, so that only the sum at the end must fit: `2 * words * 127 * |code - offset| <= 32767`.
 
+use cera_simd::matrix::records::{Word, int};
+use cera_simd::matrix::vectors::Vectors;
+
 use super::lanes::Lanes;
 use super::vectors::I;
-use crate::matrix::records::{Word, int};
-use crate::matrix::vectors::Vectors;
 
 /// Words of codes whose products an i16 may add up, of formats with this offset and largest code.
 pub(super) const fn words(offset: i32, max: i32) -> usize {

@@ -3,14 +3,30 @@
 use std::arch::x86_64::*;
 
 use cera_quant::num::LANES;
+use cera_simd::Machine;
+use cera_simd::by_intrinsics;
+use cera_simd::matrix::vectors::{Halves, Vector, Vectors};
 
 use super::lanes::Lanes;
-use crate::matrix::vectors::{Halves, Vector, Vectors};
+use crate::frame;
 
 /// Four bytes of each row.
 pub(super) type I = __m256i;
 /// A f32 of each row.
 pub(super) type F = __m256;
+
+impl Machine for Lanes {
+    #[inline(always)]
+    fn align_frame(self) {
+        frame::align();
+    }
+
+    #[inline(always)]
+    fn fetch(self, at: *const u8) {
+        // SAFETY: a prefetch touches no memory that the program sees, and every x86-64 has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+}
 
 impl Vectors for Lanes {
     type I = I;

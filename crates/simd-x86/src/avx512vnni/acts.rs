@@ -3,15 +3,14 @@
 use std::arch::x86_64::*;
 
 use bytemuck::Zeroable;
-use cera_quant::acts::ActFormat;
-use cera_quant::kernels::QuantizeFn;
 use cera_quant::num::{LANES, Simd};
+use cera_simd::acts::{BF16_KEEP, Quantize, Round};
+use cera_simd::by_intrinsics;
+use cera_simd::matrix::records::{Record32, Record256, Word};
 
 use super::lanes::Lanes;
-use crate::acts::{self, BF16_KEEP, Quantize, Round};
-use crate::matrix::records::{Record32, Record256, Word};
 
-quantizers!(avx512vnni_tier, Lanes);
+cera_simd::quantizers!(avx512vnni_tier, Lanes);
 
 impl Lanes {
     by_intrinsics! {

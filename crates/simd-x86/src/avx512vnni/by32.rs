@@ -1,11 +1,13 @@
 //! Products of formats of 32 elements a block.
 
+use cera_simd::matrix::by32::{Codes32, Products32};
+use cera_simd::matrix::records::{Record32, int};
+use cera_simd::matrix::vectors::Vectors;
+use cera_simd::matrix::{Blocks, Sums};
+use cera_simd::unrolled;
+
 use super::lanes::Lanes;
 use super::vectors::I;
-use crate::matrix::by32::{Codes32, Products32};
-use crate::matrix::records::{Record32, int};
-use crate::matrix::vectors::Vectors;
-use crate::matrix::{Blocks, Sums};
 
 impl Products32 for Lanes {
     /// An outer product for each vector of codes: a word of activations in a register meets the codes of all groups.

@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use cera_quant::num::{Dot, LANES};
+use cera_simd::by_intrinsics;
 
 use super::lanes::Lanes;
 

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use cera_quant::num::{LANES, Simd};
+use cera_simd::by_intrinsics;
 
 /// What [`Lanes`] prove: the tier `avx512vnni`.
 #[derive(Debug, Clone, Copy)]

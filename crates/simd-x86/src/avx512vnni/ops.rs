@@ -2,4 +2,4 @@
 
 use super::lanes::Lanes;
 
-f32_ops!(avx512vnni_tier, Lanes);
+cera_simd::f32_ops!(avx512vnni_tier, Lanes);

@@ -4,9 +4,12 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use cera_quant::num::LANES;
+use cera_simd::Machine;
+use cera_simd::by_intrinsics;
+use cera_simd::matrix::vectors::{Halves, Vector, Vectors};
 
 use super::lanes::Lanes;
-use crate::matrix::vectors::{Halves, Vector, Vectors};
+use crate::frame;
 
 /// Four bytes of each row.
 pub(super) type I = __m512i;
@@ -20,6 +23,19 @@ fn pin(mut a: I) -> I {
     // SAFETY: there is no instruction.
     unsafe { asm!("/* {0} */", inout(zmm_reg) a, options(nomem, nostack, preserves_flags)) }
     a
+}
+
+impl<T: Copy> Machine for Lanes<T> {
+    #[inline(always)]
+    fn align_frame(self) {
+        frame::align();
+    }
+
+    #[inline(always)]
+    fn fetch(self, at: *const u8) {
+        // SAFETY: a prefetch touches no memory that the program sees, and every x86-64 has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
 }
 
 impl<T: Copy> Vectors for Lanes<T> {

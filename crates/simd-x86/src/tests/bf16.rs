@@ -3,12 +3,12 @@
 use std::arch::x86_64::__m512;
 
 use cera_quant::num::{LANES, bf16_to_f32, flush_bf16, fma};
+use cera_simd::matrix::vectors::Vectors;
 use cera_testkit::cpu::has_all;
 use cera_testkit::rng::Rng;
 
 use crate::avx512bf16::{Bf16, KERNELS};
 use crate::avx512vnni::lanes::Lanes;
-use crate::matrix::vectors::Vectors;
 use crate::tiers;
 
 /// A pair of bf16, the even element first.

@@ -18,7 +18,7 @@ struct Threes {
 /// A block of a strip.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Block {
+pub struct Block {
     d: Halves,
     /// Twelve bytes of a row: 0..4, 4..8 and 8..12, as [`cera_quant::blocks::q3_k_scales`] reads them.
     scales: [Vector; 3],
@@ -28,7 +28,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == strip_block_bytes(Format::Q3_K));
 
 /// The format `Q3_K`.
-pub(crate) struct Q3K;
+pub struct Q3K;
 
 impl Codes256<16, 0> for Q3K {
     const FORMAT: Format = Format::Q3_K;

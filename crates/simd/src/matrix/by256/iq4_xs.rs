@@ -11,7 +11,7 @@ use super::Codes256;
 /// A block of a strip.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Block {
+pub struct Block {
     d: Halves,
     scales_h: Halves,
     scales_l: Vector,
@@ -21,7 +21,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == strip_block_bytes(Format::IQ4_XS));
 
 /// The format `IQ4_XS`.
-pub(crate) struct Iq4Xs;
+pub struct Iq4Xs;
 
 impl Codes256<8, 0> for Iq4Xs {
     const FORMAT: Format = Format::IQ4_XS;

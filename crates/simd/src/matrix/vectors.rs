@@ -1,20 +1,20 @@
 //! The vocabulary of integer vectors in which formats unpack their codes.
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-
 use cera_quant::num::LANES;
 
+use crate::Machine;
+
 /// Four bytes of every row of a strip: bytes `4r..4r + 4` belong to row `r`.
-pub(crate) type Vector = [u8; 64];
+pub type Vector = [u8; 64];
 
 /// One number of 16 bits for every row of a strip.
-pub(crate) type Halves = [u8; 32];
+pub type Halves = [u8; 32];
 
 /// Vectors that hold four codes, or one number of 32 bits, of each of some rows of a strip.
 ///
 /// A value of an implementing type proves that this machine has the instructions. As with
 /// [`Simd`](cera_quant::num::Simd), what is generic over vectors is `#[inline(always)]` and passes none through closures.
-pub(crate) trait Vectors: Copy {
+pub trait Vectors: Machine {
     /// Four codes, four bytes, two i16 or one i32 of each row.
     type I: Copy;
     /// One f32 of each row.
@@ -85,44 +85,43 @@ pub(crate) trait Vectors: Copy {
 
 /// Fetches bytes of memory that lie `ahead` of these into the caches; they need not exist.
 #[inline(always)]
-pub(crate) fn prefetch(bytes: &[u8], ahead: usize) {
+pub fn prefetch<T: Machine>(t: T, bytes: &[u8], ahead: usize) {
     let first = bytes.as_ptr().wrapping_add(ahead);
     for line in (0..bytes.len()).step_by(64) {
-        // SAFETY: SSE is part of x86-64, and a prefetch of any address is harmless.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast()) }
+        t.fetch(first.wrapping_add(line));
     }
 }
 
 /// The four bits of every byte that a nibble vector has in its low halves.
 #[inline(always)]
-pub(crate) fn low<T: Vectors>(t: T, v: T::I) -> T::I {
+pub fn low<T: Vectors>(t: T, v: T::I) -> T::I {
     t.and(v, t.splat8(0x0f))
 }
 
 /// The four bits of every byte that a nibble vector has in its high halves.
 #[inline(always)]
-pub(crate) fn high<T: Vectors>(t: T, v: T::I) -> T::I {
+pub fn high<T: Vectors>(t: T, v: T::I) -> T::I {
     t.and(t.shr(v, 4), t.splat8(0x0f))
 }
 
 /// Vector `v` of the codes of 32 elements of nibbles: vector `v` of four has element `4v` in its low and `16 + 4v` in its
 /// high halves.
 #[inline(always)]
-pub(crate) fn nibble<T: Vectors>(t: T, vectors: &[Vector; 4], part: usize, v: usize) -> T::I {
+pub fn nibble<T: Vectors>(t: T, vectors: &[Vector; 4], part: usize, v: usize) -> T::I {
     let both = t.load(&vectors[v % 4], part);
     if v < 4 { low(t, both) } else { high(t, both) }
 }
 
 /// Moves bit `from` of every byte to bit `to` and clears the others.
 #[inline(always)]
-pub(crate) fn move_bit<T: Vectors>(t: T, v: T::I, from: u32, to: u32) -> T::I {
+pub fn move_bit<T: Vectors>(t: T, v: T::I, from: u32, to: u32) -> T::I {
     let moved = if from < to { t.shl(v, to - from) } else { t.shr(v, from - to) };
     t.and(moved, t.splat8(1 << to))
 }
 
 /// As [`nibble`] with 16 times bit `v` of `fifth` added to the codes of vector `v`.
 #[inline(always)]
-pub(crate) fn with_fifth_bit<T: Vectors>(
+pub fn with_fifth_bit<T: Vectors>(
     t: T,
     vectors: &[Vector; 4],
     fifth: &Vector,
@@ -134,13 +133,13 @@ pub(crate) fn with_fifth_bit<T: Vectors>(
 
 /// Moves the bits `2 * from` and `2 * from + 1` of every byte to bit `to` and the next, and clears the others.
 #[inline(always)]
-pub(crate) fn bit_pair<T: Vectors>(t: T, v: T::I, from: u32, to: u32) -> T::I {
+pub fn bit_pair<T: Vectors>(t: T, v: T::I, from: u32, to: u32) -> T::I {
     let moved = if 2 * from < to { t.shl(v, to - 2 * from) } else { t.shr(v, 2 * from - to) };
     t.and(moved, t.splat8(3 << to))
 }
 
 /// The low bytes of the values of a table plus an offset, for [`looked_up`].
-pub(crate) const fn shifted(values: [i8; 16], offset: i32) -> [u8; 16] {
+pub const fn shifted(values: [i8; 16], offset: i32) -> [u8; 16] {
     let mut codes = [0; 16];
     let mut i = 0;
     while i < 16 {
@@ -152,12 +151,6 @@ pub(crate) const fn shifted(values: [i8; 16], offset: i32) -> [u8; 16] {
 
 /// As [`nibble`], with the entry of a table in place of each code.
 #[inline(always)]
-pub(crate) fn looked_up<T: Vectors>(
-    t: T,
-    table: &[u8; 16],
-    vectors: &[Vector; 4],
-    part: usize,
-    v: usize,
-) -> T::I {
+pub fn looked_up<T: Vectors>(t: T, table: &[u8; 16], vectors: &[Vector; 4], part: usize, v: usize) -> T::I {
     t.look_up(t.table(table), nibble(t, vectors, part, v))
 }

@@ -19,7 +19,7 @@ const _: () = {
 const AHEAD: usize = 4 << 10;
 
 /// How a format without blocks is multiplied on the vectors of a tier.
-pub(crate) trait Elements<T: Vectors> {
+pub trait Elements<T: Vectors> {
     /// The format.
     const FORMAT: Format;
     /// One element of each row of a strip, or one pair.
@@ -36,7 +36,7 @@ pub(crate) trait Elements<T: Vectors> {
 }
 
 /// The kernel of a format without blocks.
-pub(crate) struct ByElement<E>(E);
+pub struct ByElement<E>(E);
 
 impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
     const FORMAT: Format = E::FORMAT;
@@ -55,7 +55,7 @@ impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
         unrolled!(r < R {
             let (block, part) = blocks[r];
             if C == 1 {
-                prefetch(bytemuck::bytes_of(block), AHEAD);
+                prefetch(t, bytemuck::bytes_of(block), AHEAD);
             }
             weights[r] = E::weights(t, block, part);
         });
@@ -72,7 +72,7 @@ impl<T: Vectors, E: Elements<T>> Kernel<T> for ByElement<E> {
 macro_rules! single_elements {
     ($($(#[$doc:meta])* $name:ident: $block:ty = $load:expr;)*) => {$(
         $(#[$doc])*
-        pub(crate) struct $name;
+        pub struct $name;
 
         impl<T: Vectors> Elements<T> for $name {
             const FORMAT: Format = Format::$name;
@@ -105,7 +105,7 @@ single_elements! {
 }
 
 /// The format `BF16` by f32 operations: of the two elements of a pair the odd one comes first.
-pub(crate) struct Bf16;
+pub struct Bf16;
 
 impl<T: Vectors> Elements<T> for Bf16 {
     const FORMAT: Format = Format::BF16;
@@ -131,6 +131,6 @@ impl<T: Vectors> Elements<T> for Bf16 {
 
 /// The second bf16 of each pair, and the first.
 #[inline(always)]
-pub(crate) fn halves<T: Vectors>(t: T, pairs: T::I) -> [T::F; 2] {
+pub fn halves<T: Vectors>(t: T, pairs: T::I) -> [T::F; 2] {
     [t.as_f32(t.and(pairs, t.splat32(-0x1_0000))), t.as_f32(t.shl(pairs, 16))]
 }

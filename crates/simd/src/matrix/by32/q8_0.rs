@@ -10,7 +10,7 @@ use super::Codes32;
 /// A block of a strip of `Q8_0`: the codes are two's complement.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Bytes {
+pub struct Bytes {
     d: Halves,
     bytes: [Vector; 8],
 }
@@ -18,7 +18,7 @@ pub(crate) struct Bytes {
 const _: () = assert!(size_of::<Bytes>() == strip_block_bytes(Format::Q8_0));
 
 /// The format `Q8_0`.
-pub(crate) struct Q8_0;
+pub struct Q8_0;
 
 impl Codes32 for Q8_0 {
     const FORMAT: Format = Format::Q8_0;

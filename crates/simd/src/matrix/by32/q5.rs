@@ -10,7 +10,7 @@ use super::Codes32;
 /// A block of a strip of `Q5_0`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Fives {
+pub struct Fives {
     d: Halves,
     nibbles: [Vector; 4],
     fifth: Vector,
@@ -19,7 +19,7 @@ pub(crate) struct Fives {
 /// A block of a strip of `Q5_1`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct FivesAndMinima {
+pub struct FivesAndMinima {
     d: Halves,
     m: Halves,
     nibbles: [Vector; 4],
@@ -32,7 +32,7 @@ const _: () = {
 };
 
 /// The format `Q5_0`.
-pub(crate) struct Q5_0;
+pub struct Q5_0;
 
 impl Codes32 for Q5_0 {
     const FORMAT: Format = Format::Q5_0;
@@ -52,7 +52,7 @@ impl Codes32 for Q5_0 {
 }
 
 /// The format `Q5_1`.
-pub(crate) struct Q5_1;
+pub struct Q5_1;
 
 impl Codes32 for Q5_1 {
     const FORMAT: Format = Format::Q5_1;

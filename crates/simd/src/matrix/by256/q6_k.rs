@@ -19,7 +19,7 @@ struct Sixes {
 /// A block of a strip.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Block {
+pub struct Block {
     d: Halves,
     scales: [Vector; 4],
     groups: [Sixes; 8],
@@ -28,7 +28,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == strip_block_bytes(Format::Q6_K));
 
 /// The format `Q6_K`.
-pub(crate) struct Q6K;
+pub struct Q6K;
 
 impl Codes256<16, 0> for Q6K {
     const FORMAT: Format = Format::Q6_K;

@@ -10,7 +10,7 @@ use super::{Codes256, byte};
 /// A block of a strip.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Block {
+pub struct Block {
     d: Halves,
     dmin: Halves,
     /// Scales in the low, minima in the high halves of the bytes.
@@ -21,7 +21,7 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == strip_block_bytes(Format::Q2_K));
 
 /// The format `Q2_K`.
-pub(crate) struct Q2K;
+pub struct Q2K;
 
 impl Codes256<16, 8> for Q2K {
     const FORMAT: Format = Format::Q2_K;

@@ -5,40 +5,11 @@
 //! one chain; formats say how their codes and scales unpack ([`by32`], [`by256`]), and tiers how sums of products are
 //! formed.
 
-/// The statements for every `$i` below `$n`, one after the other in the code: `R` groups, which are four at most, or `C`
-/// tokens, which are ten. With a list of numbers they are for each of those, in this order.
-///
-/// A loop would do, if the compiler were sure to unroll it: sums in an array that a counter indexes are in memory.
-macro_rules! unrolled {
-    ($i:ident < R $body:block) => {
-        const { assert!(R <= 4) };
-        unrolled! { @below $i R $body 0 1 2 3 }
-    };
-    ($i:ident < C $body:block) => {
-        const { assert!(C <= 10) };
-        unrolled! { @below $i C $body 0 1 2 3 4 5 6 7 8 9 }
-    };
-    ($i:ident in [$($literal:literal)*] $body:block) => {
-        $({
-            let $i: usize = $literal;
-            $body
-        })*
-    };
-    (@below $i:ident $n:ident $body:block $($literal:literal)*) => {
-        $(
-            if const { $literal < $n } {
-                let $i: usize = $literal;
-                $body
-            }
-        )*
-    };
-}
-
-pub(crate) mod by256;
-pub(crate) mod by32;
-pub(crate) mod floats;
-pub(crate) mod records;
-pub(crate) mod vectors;
+pub mod by256;
+pub mod by32;
+pub mod floats;
+pub mod records;
+pub mod vectors;
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -49,7 +20,6 @@ use cera_quant::args::GemmArgs;
 use cera_quant::pack::{Layout, STRIP_ROWS};
 
 use self::vectors::{Vectors, prefetch};
-use crate::frame;
 
 /// Bytes of weights that are worked on, tile after tile of activations, before the next ones: they stay in the
 /// second-level cache while the activations stream past.
@@ -59,13 +29,13 @@ const RESIDENT: usize = 320 << 10;
 const UNPACK_FROM: usize = 32;
 
 /// A block of each of some groups of rows, and which part of it the group is.
-pub(crate) type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
+pub type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
 
 /// A sum for each of some groups of rows and tokens.
-pub(crate) type Sums<N, const R: usize, const C: usize> = [[N; C]; R];
+pub type Sums<N, const R: usize, const C: usize> = [[N; C]; R];
 
 /// A format's block of a strip times the records of some tokens, on the vectors of a tier.
-pub(crate) trait Kernel<T: Vectors> {
+pub trait Kernel<T: Vectors> {
     /// The format of the weights.
     const FORMAT: Format;
     /// A block of a strip.
@@ -83,7 +53,7 @@ pub(crate) trait Kernel<T: Vectors> {
 }
 
 /// A [`Kernel`] whose blocks may be unpacked beforehand, which pays where many tokens meet them.
-pub(crate) trait Unpack<T: Vectors>: Kernel<T> {
+pub trait Unpack<T: Vectors>: Kernel<T> {
     /// The kernel of unpacked blocks.
     type Unpacked: Kernel<T, Record = Self::Record>;
 
@@ -93,7 +63,7 @@ pub(crate) trait Unpack<T: Vectors>: Kernel<T> {
 
 /// Groups times tokens that one register tile computes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Job<'a, 'b> {
+pub struct Job<'a, 'b> {
     args: &'a GemmArgs<'b>,
     /// Strips as the kernel reads them, one after the other.
     strips: &'a [u8],
@@ -112,15 +82,15 @@ pub(crate) struct Job<'a, 'b> {
 }
 
 /// Computes a [`Job`].
-pub(crate) type Tile = for<'a, 'b> unsafe fn(&Job<'a, 'b>);
+pub type Tile = for<'a, 'b> unsafe fn(&Job<'a, 'b>);
 
 /// The register tiles of a kernel: `tiles[r - 1][c - 1]` computes `r` groups of `c` tokens.
-pub(crate) type Tiles<const R: usize, const C: usize> = [[Tile; C]; R];
+pub type Tiles<const R: usize, const C: usize> = [[Tile; C]; R];
 
 /// The body of a [`Tile`] of `R` groups and `C` tokens.
 #[inline(always)]
-pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job: &Job<'_, '_>) {
-    frame::align();
+pub fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job: &Job<'_, '_>) {
+    t.align_frame();
     let Job { args, strips, group, row, records, width, token, first } = *job;
     let parts = const { STRIP_ROWS / T::ROWS };
     let kb = args.w.blocks();
@@ -164,8 +134,8 @@ pub(crate) fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: 
 
 /// Unpacks all parts of the blocks of some strips.
 #[inline(always)]
-pub(crate) fn unpack<T: Vectors, K: Unpack<T>>(t: T, strips: &[u8], out: &mut [u8]) {
-    frame::align();
+pub fn unpack<T: Vectors, K: Unpack<T>>(t: T, strips: &[u8], out: &mut [u8]) {
+    t.align_frame();
     let blocks: &[K::Block] = bytemuck::cast_slice(strips);
     let out: &mut [<K::Unpacked as Kernel<T>>::Block] = bytemuck::cast_slice_mut(out);
     for (block, out) in blocks.iter().zip(out) {
@@ -177,15 +147,15 @@ pub(crate) fn unpack<T: Vectors, K: Unpack<T>>(t: T, strips: &[u8], out: &mut [u
 
 /// How a kernel works on unpacked blocks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unpacked {
+pub struct Unpacked {
     /// Unpacks strips.
-    pub(crate) unpack: unsafe fn(&[u8], &mut [u8]),
+    pub unpack: unsafe fn(&[u8], &mut [u8]),
     /// Bytes of an unpacked block.
-    pub(crate) block_bytes: usize,
+    pub block_bytes: usize,
     /// The register tile.
-    pub(crate) tile: Tile,
+    pub tile: Tile,
     /// Groups and tokens of the register tile.
-    pub(crate) shape: (usize, usize),
+    pub shape: (usize, usize),
 }
 
 thread_local! {
@@ -205,7 +175,8 @@ struct Line([u8; 64]);
 ///
 /// # Panics
 /// If [`GemmArgs::check`] fails or the weights have another format.
-pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(
+pub unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(
+    t: T,
     args: &GemmArgs<'_>,
     tiles: &Tiles<R, C>,
     unpacked: Option<Unpacked>,
@@ -240,7 +211,7 @@ pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usiz
                 (unpacked, &*panels)
             });
             // SAFETY: promised by the caller.
-            unsafe { run_strips::<T, R, C>(args, (&strips, packed), tiles, panels) };
+            unsafe { run_strips(t, args, (&strips, packed), tiles, panels) };
         }
     });
 }
@@ -250,6 +221,7 @@ pub(crate) unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usiz
 /// # Safety
 /// As [`run`].
 unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
+    t: T,
     args: &GemmArgs<'_>,
     (range, packed): (&Range<usize>, &[u8]),
     tiles: &Tiles<R, C>,
@@ -270,7 +242,7 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
         if let Some((Unpacked { tile, shape: (groups, tokens), .. }, panels)) = panels {
             (wide_groups, wide_tokens) = (all / groups * groups, width / tokens * tokens);
             for token in (0..wide_tokens).step_by(tokens) {
-                next.next().into_iter().for_each(|next| prefetch(next, packed.len()));
+                next.next().into_iter().for_each(|next| prefetch(t, next, packed.len()));
                 for group in (0..wide_groups).step_by(groups) {
                     run(tile, panels, group, token);
                 }

@@ -6,32 +6,40 @@ use bytemuck::{Pod, Zeroable};
 use cera_quant::acts::{Q8x32, Q8x256};
 
 /// Four bytes that are broadcast to every row: an f32, an i32, two i16, or four codes.
-pub(crate) type Word = [u8; 4];
+pub type Word = [u8; 4];
 
 /// [`Q8x32`] without alignment.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Record32 {
-    pub(crate) scale: Word,
-    pub(crate) sum: Word,
-    pub(crate) scaled_sum: Word,
-    pub(crate) pairs: Word,
-    pub(crate) codes: [Word; 8],
+pub struct Record32 {
+    /// The scale of the codes.
+    pub scale: Word,
+    /// The sum of the codes.
+    pub sum: Word,
+    /// The sum, times the scale.
+    pub scaled_sum: Word,
+    /// The sums of the codes at positions 0 and 1, and 2 and 3, modulo 4.
+    pub pairs: Word,
+    /// Four in a word.
+    pub codes: [Word; 8],
 }
 
 /// [`Q8x256`] without alignment.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Record256 {
-    pub(crate) scale: Word,
-    pub(crate) zeros: [Word; 3],
-    /// Two sums in a word.
-    pub(crate) sums16: [Word; 8],
-    /// Two sums in a word.
-    pub(crate) sums32: [Word; 4],
-    pub(crate) pairs16: [Word; 16],
+pub struct Record256 {
+    /// The scale of the codes.
+    pub scale: Word,
+    /// Padding.
+    pub zeros: [Word; 3],
+    /// The sums of 16 codes, two in a word.
+    pub sums16: [Word; 8],
+    /// The sums of 32 codes, two in a word.
+    pub sums32: [Word; 4],
+    /// For every 16 codes, the sums of those at positions 0 and 1, and 2 and 3, modulo 4.
+    pub pairs16: [Word; 16],
     /// By groups of 32.
-    pub(crate) codes: [[Word; 8]; 8],
+    pub codes: [[Word; 8]; 8],
 }
 
 const _: () = {
@@ -49,12 +57,14 @@ const _: () = {
     assert!(offset_of!(Record256, codes) == offset_of!(Q8x256, codes));
 };
 
+/// The i32 of a word.
 #[inline(always)]
-pub(crate) fn int(word: Word) -> i32 {
+pub fn int(word: Word) -> i32 {
     i32::from_le_bytes(word)
 }
 
+/// The f32 of a word.
 #[inline(always)]
-pub(crate) fn float(word: Word) -> f32 {
+pub fn float(word: Word) -> f32 {
     f32::from_le_bytes(word)
 }

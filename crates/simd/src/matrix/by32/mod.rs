@@ -13,18 +13,18 @@ use super::records::{Record32, float};
 use super::vectors::{Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums, Unpack};
 
-pub(crate) use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
-pub(crate) use q5::{Q5_0, Q5_1};
-pub(crate) use q8_0::Q8_0;
+pub use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
+pub use q5::{Q5_0, Q5_1};
+pub use q8_0::Q8_0;
 
 /// How many bytes ahead of the block that it works on a kernel of packed strips fetches: one stream reaches the bandwidth
 /// of the memory with this many under way. Measured by `examples/peak.rs`.
-pub(super) const AHEAD: usize = 16 << 10;
+pub const AHEAD: usize = 16 << 10;
 
 /// How a format of 32 elements unpacks.
 ///
 /// A weight is `scale * (code - OFFSET)`, plus the minimum where there are minima, with codes in `0..=MAX`.
-pub(crate) trait Codes32 {
+pub trait Codes32 {
     /// The format.
     const FORMAT: Format;
     /// What is taken off a code.
@@ -58,7 +58,7 @@ pub(crate) trait Codes32 {
 }
 
 /// How a tier forms the exact sums of products of formats of 32 elements.
-pub(crate) trait Products32: Vectors {
+pub trait Products32: Vectors {
     /// The sums of `code - OFFSET` times the codes of the activations, of a part of each of some blocks with each record.
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,
@@ -68,7 +68,7 @@ pub(crate) trait Products32: Vectors {
 }
 
 /// The kernel of a format of 32 elements a block.
-pub(crate) struct By32<B>(PhantomData<B>);
+pub struct By32<B>(PhantomData<B>);
 
 impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
     const FORMAT: Format = B::FORMAT;
@@ -86,7 +86,7 @@ impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
         unrolled!(r < R {
             let (block, part) = blocks[r];
             if !B::CACHED {
-                prefetch(bytemuck::bytes_of(block), AHEAD);
+                prefetch(t, bytemuck::bytes_of(block), AHEAD);
             }
             let scales = Scales::of::<_, B>(t, block, part);
             unrolled!(c < C { acc[r][c] = scales.link(t, sums[r][c], &x[c], acc[r][c]); });
@@ -97,7 +97,7 @@ impl<T: Products32, B: Codes32> Kernel<T> for By32<B> {
 /// A block of a format of 32 elements, unpacked.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Unpacked32 {
+pub struct Unpacked32 {
     codes: [Vector; 8],
     /// Numbers of 32 bits.
     scale: Vector,
@@ -106,7 +106,7 @@ pub(crate) struct Unpacked32 {
 }
 
 /// A format with its blocks unpacked.
-pub(crate) struct Bytes<B>(PhantomData<B>);
+pub struct Bytes<B>(PhantomData<B>);
 
 impl<B: Codes32> Codes32 for Bytes<B> {
     const FORMAT: Format = B::FORMAT;

@@ -16,16 +16,16 @@ use super::records::{Record256, float, int};
 use super::vectors::{Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums, Unpack};
 
-pub(crate) use iq4_xs::Iq4Xs;
-pub(crate) use q2_k::Q2K;
-pub(crate) use q3_k::Q3K;
-pub(crate) use q4_k::{Q4K, Q5K};
-pub(crate) use q6_k::Q6K;
+pub use iq4_xs::Iq4Xs;
+pub use q2_k::Q2K;
+pub use q3_k::Q3K;
+pub use q4_k::{Q4K, Q5K};
+pub use q6_k::Q6K;
 
 /// How a format of 256 elements unpacks: `SCALES` whole scales, and whole minima in `MINIMA` pairs.
 ///
 /// A weight is `d * scale * (code - OFFSET) - dmin * minimum`, with codes in `0..=MAX`.
-pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
+pub trait Codes256<const SCALES: usize, const MINIMA: usize> {
     /// The format.
     const FORMAT: Format;
     /// What is taken off a code.
@@ -71,10 +71,10 @@ pub(crate) trait Codes256<const SCALES: usize, const MINIMA: usize> {
 }
 
 /// The scales of a part of each of some blocks, as [`Codes256::scales`] gives them.
-pub(crate) type ScalesOf<I, const SCALES: usize, const R: usize> = [[I; SCALES]; R];
+pub type ScalesOf<I, const SCALES: usize, const R: usize> = [[I; SCALES]; R];
 
 /// How a tier forms the exact sums of products of formats of 256 elements.
-pub(crate) trait Products256: Vectors {
+pub trait Products256: Vectors {
     /// Adds group `group` of 32 elements of a part of each of some blocks to the sums of `scale * (code - OFFSET)` times
     /// the codes of the activations.
     fn add_group<
@@ -93,7 +93,7 @@ pub(crate) trait Products256: Vectors {
 }
 
 /// The kernel of a format of 256 elements a block.
-pub(crate) struct By256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+pub struct By256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
 
 impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Kernel<T>
     for By256<B, SCALES, MINIMA>
@@ -114,7 +114,7 @@ impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MIN
         let mut sums = [[t.splat32(0); C]; R];
         for group in 0..8 {
             if !B::CACHED {
-                unrolled!(r < R { prefetch_eighth(blocks[r].0, group); });
+                unrolled!(r < R { prefetch_eighth(t, blocks[r].0, group); });
             }
             t.add_group::<B, SCALES, MINIMA, R, C>(&blocks, (&scales, group), x, &mut sums);
         }
@@ -128,7 +128,7 @@ impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MIN
 /// A block of a format of 256 elements, unpacked.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Unpacked256 {
+pub struct Unpacked256 {
     d: Vector,
     dmin: Vector,
     /// As many as the format has.
@@ -139,7 +139,7 @@ pub(crate) struct Unpacked256 {
 }
 
 /// A format with its blocks unpacked.
-pub(crate) struct Bytes<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
+pub struct Bytes<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);
 
 impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Codes256<SCALES, MINIMA>
     for Bytes<B, SCALES, MINIMA>
@@ -247,9 +247,9 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
 
 /// Fetches bytes ahead for a kernel of packed strips, with every group of 32 elements an eighth of a block.
 #[inline(always)]
-fn prefetch_eighth<B: Pod>(block: &B, group: usize) {
+fn prefetch_eighth<T: Vectors, B: Pod>(t: T, block: &B, group: usize) {
     let eighth = const { size_of::<B>() / 8 };
-    prefetch(&bytemuck::bytes_of(block)[group * eighth..][..eighth], AHEAD);
+    prefetch(t, &bytemuck::bytes_of(block)[group * eighth..][..eighth], AHEAD);
 }
 
 /// Byte `i` of every i32, without a sign.

@@ -20,7 +20,7 @@ struct Head {
 /// A block of a strip of `Q4_K`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Block4 {
+pub struct Block4 {
     head: Head,
     groups: [[Vector; 4]; 8],
 }
@@ -36,7 +36,7 @@ struct Fives {
 /// A block of a strip of `Q5_K`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Block5 {
+pub struct Block5 {
     head: Head,
     groups: [Fives; 8],
 }
@@ -87,7 +87,7 @@ impl Head {
 }
 
 /// The format `Q4_K`.
-pub(crate) struct Q4K;
+pub struct Q4K;
 
 impl Codes256<8, 4> for Q4K {
     const FORMAT: Format = Format::Q4_K;
@@ -117,7 +117,7 @@ impl Codes256<8, 4> for Q4K {
 }
 
 /// The format `Q5_K`.
-pub(crate) struct Q5K;
+pub struct Q5K;
 
 impl Codes256<8, 4> for Q5K {
     const FORMAT: Format = Format::Q5_K;

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use cera_quant::num::flush_bf16;
 
-use crate::frame;
+use crate::Machine;
 use crate::matrix::records::{Record32, Record256, Word};
 
 /// The absolute bits of the f32 2^-100: a block of smaller magnitudes gets scale 0.
@@ -13,14 +13,14 @@ const TINY: u32 = (127 - 100) << 23;
 const INFINITE: u32 = 0xff << 23;
 
 /// The bits of the smallest bf16 magnitude that [`flush_bf16`] keeps.
-pub(crate) const BF16_KEEP: u16 = 72 << 7;
+pub const BF16_KEEP: u16 = 72 << 7;
 
 const _: () = {
     assert!(flush_bf16(BF16_KEEP) == BF16_KEEP && flush_bf16(BF16_KEEP - 1) == 0);
 };
 
 /// A record of `N` elements.
-pub(crate) trait Record<const N: usize>: Pod {
+pub trait Record<const N: usize>: Pod {
     /// The record of a block that gets this scale and no codes.
     fn blank(scale: f32) -> Self;
 }
@@ -41,7 +41,7 @@ impl Record<256> for Record256 {
 }
 
 /// The instructions of a tier for records `R` of `N` elements.
-pub(crate) trait Quantize<R: Record<N>, const N: usize>: Copy {
+pub trait Quantize<R: Record<N>, const N: usize>: Machine {
     /// The largest of the absolute bits.
     fn amax(self, x: &[f32; N]) -> u32;
     /// The record of a block with a finite maximum of at least 2^-100.
@@ -53,13 +53,8 @@ pub(crate) trait Quantize<R: Record<N>, const N: usize>: Copy {
 /// # Panics
 /// If the lengths do not fit.
 #[inline(always)]
-pub(crate) fn fill<S: Quantize<R, N>, R: Record<N>, const N: usize>(
-    s: S,
-    rows: &[f32],
-    k: usize,
-    out: &mut [u8],
-) {
-    frame::align();
+pub fn fill<S: Quantize<R, N>, R: Record<N>, const N: usize>(s: S, rows: &[f32], k: usize, out: &mut [u8]) {
+    s.align_frame();
     let width = width(rows, k);
     let records: &mut [R] = bytemuck::cast_slice_mut(out);
     assert_eq!(records.len(), width * k.div_ceil(N), "records of activations");
@@ -86,7 +81,7 @@ fn record<S: Quantize<R, N>, R: Record<N>, const N: usize>(s: S, x: &[f32; N]) -
 }
 
 /// The instructions of a tier for bf16.
-pub(crate) trait Round: Copy {
+pub trait Round: Machine {
     /// Each element rounded to bf16, and flushed.
     fn round(self, x: &[f32; 32]) -> [Word; 16];
 }
@@ -96,8 +91,8 @@ pub(crate) trait Round: Copy {
 /// # Panics
 /// If the lengths do not fit.
 #[inline(always)]
-pub(crate) fn fill_bf16<S: Round>(s: S, rows: &[f32], k: usize, out: &mut [u8]) {
-    frame::align();
+pub fn fill_bf16<S: Round>(s: S, rows: &[f32], k: usize, out: &mut [u8]) {
+    s.align_frame();
     let width = width(rows, k);
     let records: &mut [Word] = bytemuck::cast_slice_mut(out);
     assert_eq!(records.len(), width * k.div_ceil(2), "pairs of activations");
@@ -118,7 +113,7 @@ pub(crate) fn fill_bf16<S: Round>(s: S, rows: &[f32], k: usize, out: &mut [u8]) 
 /// # Panics
 /// If the lengths do not fit.
 #[inline(always)]
-pub(crate) fn fill_f32(rows: &[f32], k: usize, out: &mut [u8]) {
+pub fn fill_f32(rows: &[f32], k: usize, out: &mut [u8]) {
     let width = width(rows, k);
     let records: &mut [Word] = bytemuck::cast_slice_mut(out);
     assert_eq!(records.len(), width * k, "activations");

@@ -11,7 +11,7 @@ use super::Codes32;
 /// A block of a strip of `Q4_0` or `IQ4_NL`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Nibbles {
+pub struct Nibbles {
     d: Halves,
     nibbles: [Vector; 4],
 }
@@ -19,7 +19,7 @@ pub(crate) struct Nibbles {
 /// A block of a strip of `Q4_1`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct NibblesAndMinima {
+pub struct NibblesAndMinima {
     d: Halves,
     m: Halves,
     nibbles: [Vector; 4],
@@ -28,7 +28,7 @@ pub(crate) struct NibblesAndMinima {
 /// A block of a strip of `MXFP4`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct NibblesAndExponents {
+pub struct NibblesAndExponents {
     e: [u8; 16],
     nibbles: [Vector; 4],
 }
@@ -41,7 +41,7 @@ const _: () = {
 };
 
 /// The format `Q4_0`.
-pub(crate) struct Q4_0;
+pub struct Q4_0;
 
 impl Codes32 for Q4_0 {
     const FORMAT: Format = Format::Q4_0;
@@ -61,7 +61,7 @@ impl Codes32 for Q4_0 {
 }
 
 /// The format `Q4_1`.
-pub(crate) struct Q4_1;
+pub struct Q4_1;
 
 impl Codes32 for Q4_1 {
     const FORMAT: Format = Format::Q4_1;
@@ -87,7 +87,7 @@ impl Codes32 for Q4_1 {
 }
 
 /// The format `IQ4_NL`.
-pub(crate) struct Iq4Nl;
+pub struct Iq4Nl;
 
 impl Codes32 for Iq4Nl {
     const FORMAT: Format = Format::IQ4_NL;
@@ -112,7 +112,7 @@ impl Codes32 for Iq4Nl {
 }
 
 /// The format `MXFP4`.
-pub(crate) struct Mxfp4;
+pub struct Mxfp4;
 
 impl Codes32 for Mxfp4 {
     const FORMAT: Format = Format::MXFP4;
