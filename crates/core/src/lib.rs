@@ -15,6 +15,8 @@ pub mod roofline;
 mod runtime;
 pub mod settings;
 mod state;
+#[cfg(any(target_vendor = "apple", test))]
+mod sysctl;
 mod table;
 mod tier;
 mod weights;

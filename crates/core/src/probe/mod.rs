@@ -1,8 +1,10 @@
 //! What the CPU and its operating system offer.
 //!
-//! [`x86`] and [`aarch64`] decode raw answers, from whatever source, on any target; [`native()`] asks the real CPU once.
+//! [`x86`], [`aarch64`] and [`darwin`] decode raw answers, from whatever source, on any target; [`native()`] asks the real
+//! CPU once.
 
 pub mod aarch64;
+pub mod darwin;
 mod native;
 pub mod x86;
 

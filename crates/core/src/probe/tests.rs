@@ -250,6 +250,60 @@ fn the_auxiliary_vector_is_read_to_its_end() {
     assert_eq!(HwCaps::from_auxv(&[]), None);
 }
 
+/// A Darwin kernel in numbers and texts.
+struct Kernel(&'static [(&'static str, u64)], Option<&'static str>);
+
+impl darwin::Sysctl for Kernel {
+    fn number(&self, name: &str) -> Option<u64> {
+        self.0.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.1.filter(|_| name == "machdep.cpu.brand_string").map(str::to_owned)
+    }
+}
+
+#[test]
+fn darwin_features_follow_the_names_that_are_set() {
+    const NEW: &str = "hw.optional.arm.AdvSIMD";
+    const FP16: &str = "hw.optional.arm.FEAT_FP16";
+    const DOT: &str = "hw.optional.arm.FEAT_DotProd";
+    const I8MM: &str = "hw.optional.arm.FEAT_I8MM";
+    const BF16: &str = "hw.optional.arm.FEAT_BF16";
+    let cases: &[(&str, Kernel, &[&str])] = &[
+        ("nothing", Kernel(&[], None), &[]),
+        (
+            "m1",
+            Kernel(&[(NEW, 1), (FP16, 1), (DOT, 1), (I8MM, 0), (BF16, 0)], None),
+            &["neon", "fp16", "dotprod"],
+        ),
+        (
+            "m2",
+            Kernel(&[(NEW, 1), (FP16, 1), (DOT, 1), (I8MM, 1), (BF16, 1)], None),
+            &["neon", "fp16", "dotprod", "i8mm", "bf16"],
+        ),
+        ("a name is missing", Kernel(&[(NEW, 1), (I8MM, 1)], None), &["neon", "i8mm"]),
+        (
+            "macOS 11",
+            Kernel(&[("hw.optional.neon", 1), ("hw.optional.neon_fp16", 1)], None),
+            &["neon", "fp16"],
+        ),
+        (
+            "the name between both",
+            Kernel(&[("hw.optional.AdvSIMD", 1), (DOT, 1)], None),
+            &["neon", "dotprod"],
+        ),
+        ("neon denied", Kernel(&[(NEW, 0), (DOT, 1), (I8MM, 1)], None), &[]),
+    ];
+    for (name, kernel, expected) in cases {
+        let found = darwin::decode(kernel);
+        assert_eq!(found.features, CpuFeatures::from_names(expected), "{name}");
+        assert_eq!((found.arch, found.model), (Arch::Aarch64, None));
+    }
+    assert_eq!(darwin::decode(&Kernel(&[], Some("Example M9"))).model.as_deref(), Some("Example M9"));
+    assert_eq!(darwin::decode(&Kernel(&[], Some(""))).model, None);
+}
+
 #[test]
 fn the_native_probe_answers_for_this_target() {
     let found = native();
