@@ -4,7 +4,7 @@ use crate::features::CpuFeatures;
 use crate::probe::{self, Arch, CpuInfo, ProbeNote};
 use crate::settings::{SettingRow, Settings};
 use crate::tier::{CpuTier, TierChoice, TierError, TierReason, TierStatus};
-use crate::width::{Width, WidthFacts};
+use crate::width::{Machine, Pinning, Width};
 
 /// The CPU, the tier and the width of a process, with the reasons for both. Every part prints by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct TiersReport {
     pub tiers: Vec<TierStatus>,
     /// The number of threads, and why.
     pub width: Width,
+    /// The workers that are bound to cores, and why.
+    pub pinning: Pinning,
     /// Every setting.
     pub settings: Vec<SettingRow>,
     /// What a user should know about features that are not there.
@@ -35,11 +37,11 @@ impl TiersReport {
     /// # Errors
     /// [`TierError::Unavailable`] if the settings force a tier that cannot run here.
     pub fn new(settings: &Settings) -> Result<TiersReport, TierError> {
-        let width = Width::choose(&settings.threads, WidthFacts::native());
-        Ok(TiersReport::of(probe::native(), &TierChoice::detect(settings)?, width, settings))
+        Ok(TiersReport::of(probe::native(), &TierChoice::detect(settings)?, &Machine::native(), settings))
     }
 
-    fn of(cpu: &CpuInfo, choice: &TierChoice, width: Width, settings: &Settings) -> TiersReport {
+    fn of(cpu: &CpuInfo, choice: &TierChoice, machine: &Machine, settings: &Settings) -> TiersReport {
+        let width = Width::choose(&settings.threads, machine.facts);
         TiersReport {
             arch: cpu.arch,
             model: cpu.model.clone(),
@@ -47,6 +49,7 @@ impl TiersReport {
             tier: choice.tier(),
             reason: choice.reason(),
             tiers: choice.statuses().to_vec(),
+            pinning: Pinning::choose(&settings.pin, &width, machine),
             width,
             settings: settings.rows(),
             notes: cpu.notes.clone(),

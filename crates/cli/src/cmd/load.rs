@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cera_core::width::ThreadCount;
+use cera_core::width::{PinMode, ThreadCount};
 use cera_core::{ProgramOptions, Runtime, Settings};
 use cera_models::{Model, ModelOptions};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,6 +15,9 @@ pub(crate) struct ThreadArgs {
     /// Threads [default: CERA_THREADS, else as `cera tiers` tells].
     #[arg(short, long, value_name = "N")]
     threads: Option<ThreadCount>,
+    /// Bind workers to cores: auto, off or on [default: CERA_PIN, else auto, as `cera tiers` tells].
+    #[arg(long, value_name = "MODE")]
+    pin: Option<PinMode>,
 }
 
 impl ThreadArgs {
@@ -23,6 +26,9 @@ impl ThreadArgs {
         let mut settings = Settings::from_env()?;
         if let Some(threads) = self.threads {
             settings.threads.set_argument(threads);
+        }
+        if let Some(pin) = self.pin {
+            settings.pin.set_argument(pin);
         }
         Ok(Runtime::from_settings(&settings)?)
     }

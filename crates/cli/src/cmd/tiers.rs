@@ -25,6 +25,7 @@ struct Report {
     reason: String,
     threads: usize,
     threads_reason: String,
+    pinning: String,
     tiers: Vec<Tier>,
     kernels: Vec<String>,
     settings: Vec<Setting>,
@@ -79,6 +80,7 @@ fn report(found: &TiersReport, table: &KernelTable) -> Report {
         reason: found.reason.to_string(),
         threads: found.width.threads,
         threads_reason: found.width.to_string(),
+        pinning: found.pinning.to_string(),
         tiers: tiers.collect(),
         kernels: table.kernels().map(|kernel| kernel.to_string()).collect(),
         settings: settings.collect(),
@@ -93,6 +95,7 @@ fn text(report: &Report) -> Result<String> {
     writeln!(text, "features  {}", report.features.join(" "))?;
     writeln!(text, "tier      {} ({})", report.chosen, report.reason)?;
     writeln!(text, "threads   {}", report.threads_reason)?;
+    writeln!(text, "pinning   {}", report.pinning)?;
     for note in &report.notes {
         writeln!(text, "note      {note}")?;
     }
@@ -127,7 +130,7 @@ fn text(report: &Report) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use cera_core::probe::{Arch, ProbeNote};
-    use cera_core::width::{Width, WidthFacts, WidthReason};
+    use cera_core::width::{PinReason, Pinning, Width, WidthFacts, WidthReason};
     use cera_core::{CpuFeatures, CpuTier, TierGap, TierReason, TierStatus};
 
     use super::*;
@@ -153,6 +156,7 @@ mod tests {
             reason: TierReason::ForcedBy { variable: "CERA_CPU_TIER" },
             tiers: CpuTier::ALL.map(of).to_vec(),
             width: Width { threads: 4, reason: WidthReason::Affinity, facts },
+            pinning: Pinning { cpus: vec![5, 6, 7], reason: PinReason::LittleCores },
             settings: Settings::from_lookup(forced).expect("valid settings").rows(),
             notes: vec![ProbeNote::MaskedByHypervisor],
         }
@@ -167,6 +171,7 @@ mod tests {
 features  avx fma f16c
 tier      scalar (forced by CERA_CPU_TIER)
 threads   4 threads: the affinity mask allows 4 of 8 CPUs
+pinning   workers 1 to 3 are bound to the CPUs 5, 6, 7: it keeps them off the slow cores
 note      {}
 
 tiers

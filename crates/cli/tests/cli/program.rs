@@ -15,7 +15,7 @@ pub(crate) fn cera() -> Command {
     let mut words = runner.split_whitespace().chain([env!("CARGO_BIN_EXE_cera")]);
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);
-    for setting in ["CERA_CPU_TIER", "CERA_THREADS", "CERA_SPIN_US", "CERA_LOG"] {
+    for setting in ["CERA_CPU_TIER", "CERA_THREADS", "CERA_PIN", "CERA_SPIN_US", "CERA_LOG"] {
         command.env_remove(setting);
     }
     if !runner.is_empty() {

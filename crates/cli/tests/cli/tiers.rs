@@ -8,6 +8,7 @@ use crate::program::{Run, cera, fixture, json};
 
 const TIER: &str = "CERA_CPU_TIER";
 const THREADS: &str = "CERA_THREADS";
+const PIN: &str = "CERA_PIN";
 const SPIN: &str = "CERA_SPIN_US";
 const LOG: &str = "CERA_LOG";
 const TIERS: &str = "scalar, avx2, avx512vnni, avx512bf16, neon, neon-dotprod, neon-i8mm";
@@ -61,7 +62,7 @@ fn a_tier_that_does_not_exist_is_refused_with_those_that_do() {
 #[test]
 fn a_value_that_is_not_unicode_is_refused() {
     use std::os::unix::ffi::OsStrExt;
-    for variable in [TIER, THREADS, SPIN, LOG] {
+    for variable in [TIER, THREADS, PIN, SPIN, LOG] {
         let message = refusal(variable, OsStr::from_bytes(b"\xff"));
         assert_eq!(message, format!("{variable}: its value is not valid Unicode"));
     }
@@ -179,7 +180,7 @@ fn a_number_of_threads_is_followed() {
 
 #[test]
 fn every_setting_is_listed_with_where_it_comes_from() {
-    let report = json(cera().arg("tiers").env(SPIN, "0").env(LOG, "error"));
+    let report = json(cera().arg("tiers").env(PIN, "off").env(SPIN, "0").env(LOG, "error"));
     let rows: Vec<[&str; 3]> = list(&report["settings"])
         .iter()
         .map(|row| [text(&row["name"]), row["value"].as_str().unwrap_or("-"), text(&row["source"])])
@@ -187,6 +188,7 @@ fn every_setting_is_listed_with_where_it_comes_from() {
     let expected = [
         [TIER, "-", "default"],
         [THREADS, "-", "default"],
+        [PIN, "off", "environment"],
         [SPIN, "0", "environment"],
         [LOG, "error", "environment"],
     ];
@@ -195,6 +197,11 @@ fn every_setting_is_listed_with_where_it_comes_from() {
 
 #[test]
 fn other_wrong_settings_are_refused() {
+    for value in ["", "ON", "true"] {
+        let expected =
+            format!("CERA_PIN: {value:?} is not a way to bind workers to cores; expected auto, off or on");
+        assert_eq!(refusal(PIN, value), expected);
+    }
     for value in ["", "-1", "1us", "1000001"] {
         let message = refusal(SPIN, value);
         assert!(

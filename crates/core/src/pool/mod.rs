@@ -96,11 +96,22 @@ impl Pool {
 
     /// As [`Pool::new`]; workers without work sleep after `spin`.
     pub(crate) fn with_spin(width: usize, spin: Duration) -> Result<Pool, Error> {
+        Pool::start(width, spin, |_| ())
+    }
+
+    /// As [`Pool::with_spin`]; each thread of the pool first calls `begin` with its worker.
+    pub(crate) fn start(
+        width: usize,
+        spin: Duration,
+        begin: impl FnOnce(usize) + Clone + Send + 'static,
+    ) -> Result<Pool, Error> {
         let mut pool = Pool::without_threads(width, spin);
         for worker in 1..pool.width() {
-            let shared = pool.shared.clone();
-            let thread =
-                thread::Builder::new().name(format!("cera-{worker}")).spawn(move || start(&shared, worker));
+            let (shared, begin) = (pool.shared.clone(), begin.clone());
+            let thread = thread::Builder::new().name(format!("cera-{worker}")).spawn(move || {
+                begin(worker);
+                serve(&shared, worker);
+            });
             let thread = thread.map_err(|error| Error::Thread { worker, reason: error.to_string() })?;
             pool.threads.push(thread);
         }
@@ -188,8 +199,8 @@ impl Drop for Pool {
     }
 }
 
-/// The life of a worker's thread. (A worker that is to stay on one processor is bound to it here.)
-fn start(shared: &Shared, worker: usize) {
+/// The life of a worker's thread.
+fn serve(shared: &Shared, worker: usize) {
     DefaultMode::set();
     INSIDE.with(|inside| inside.set(true));
     shared.serve(worker);

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::tier::CpuTier;
-use crate::width::ThreadCount;
+use crate::width::{PinMode, ThreadCount};
 
 pub use values::{LogFilter, LogFilterError, SpinTime, SpinTimeError};
 
@@ -134,6 +134,8 @@ settings! {
     /// The number of threads that compute, the calling one included.
     threads: ThreadCount = THREADS_VARIABLE "CERA_THREADS",
         default "the physical performance cores, within the affinity mask and the CPU quota";
+    /// Whether workers are bound to cores: auto, off or on.
+    pin: PinMode = PIN_VARIABLE "CERA_PIN", default "auto: to the fast cores, where there are slow ones";
     /// Microseconds for which a thread without work looks for some before it sleeps.
     spin: SpinTime = SPIN_VARIABLE "CERA_SPIN_US", default "60";
     /// What the program reports on standard error, as `tracing` filters are written.

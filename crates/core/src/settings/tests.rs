@@ -44,6 +44,11 @@ fn everything_else_is_an_error_that_says_what_is_valid() {
         );
         assert_eq!(settings(&[("CERA_SPIN_US", wrong)]), Err(expected));
     }
+    for wrong in ["", "On", "yes", "0", "big", " auto"] {
+        let expected =
+            format!("CERA_PIN: {wrong:?} is not a way to bind workers to cores; expected auto, off or on");
+        assert_eq!(settings(&[("CERA_PIN", wrong)]), Err(expected));
+    }
     let empty = settings(&[("CERA_LOG", "")]).unwrap_err();
     assert!(empty.starts_with("CERA_LOG: \"\" is not a filter"), "{empty}");
 }
@@ -72,7 +77,7 @@ fn rows_list_every_setting() {
     let rows = settings(&[("CERA_THREADS", "3")]).unwrap().rows();
     assert_eq!(
         rows.iter().map(|r| r.name).collect::<Vec<_>>(),
-        [CPU_TIER_VARIABLE, THREADS_VARIABLE, SPIN_VARIABLE, LOG_VARIABLE]
+        [CPU_TIER_VARIABLE, THREADS_VARIABLE, PIN_VARIABLE, SPIN_VARIABLE, LOG_VARIABLE]
     );
     assert_eq!(rows[0].meaning, "The CPU tier to run.");
     assert_eq!((rows[0].value.as_deref(), rows[0].source.name()), (None, "default"));

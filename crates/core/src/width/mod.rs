@@ -1,7 +1,10 @@
-//! How many threads compute: the affinity mask, the CPU quota and the physical performance cores decide.
+//! How many threads compute, and on which cores: the affinity mask, the CPU quota and the physical performance cores
+//! decide.
 
 mod cgroup;
 mod cpuset;
+mod native;
+mod pin;
 mod topology;
 
 use std::fmt;
@@ -16,7 +19,9 @@ use crate::settings::{Setting, Source, THREADS_VARIABLE};
 
 pub use cgroup::CpuQuota;
 pub use cpuset::CpuSet;
-pub use topology::Cores;
+pub(crate) use pin::bind;
+pub use pin::{PinError, PinMode, PinModeError, PinReason, Pinning};
+pub use topology::{Core, CoreClass, Cores};
 
 /// A number of threads that can be asked for: from 1 to [`ThreadCount::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,27 +88,35 @@ pub struct WidthFacts {
     pub quota: Option<CpuQuota>,
 }
 
-impl WidthFacts {
-    /// The facts about this process and this machine, as of now.
-    pub fn native() -> WidthFacts {
-        let mask = core_affinity::get_core_ids()
-            .map(|ids| ids.into_iter().map(|core| core.id).collect::<CpuSet>())
-            .filter(|mask| !mask.is_empty());
-        let fallback = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        WidthFacts::read(Path::new("/"), mask.as_ref(), fallback)
+/// The cores of this process, and what they say about its width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Numbers.
+    pub facts: WidthFacts,
+    /// The physical cores that the allowed CPUs belong to, by ascending CPU; none where the system does not say which CPUs
+    /// belong to which core.
+    pub cores: Vec<Core>,
+}
+
+impl Machine {
+    /// This process and this machine, as of now.
+    pub fn native() -> Machine {
+        native::machine()
     }
 
-    /// The facts under a directory that holds `proc` and `sys`, for a process with an affinity mask, or, where that
-    /// cannot be read, with `fallback` CPUs. The mask is believed over sysfs, which in a container may show the host.
-    pub fn read(root: &Path, mask: Option<&CpuSet>, fallback: usize) -> WidthFacts {
+    /// What is under a directory that holds `proc` and `sys`, for a process with an affinity mask, or, where that cannot be
+    /// read, with `fallback` CPUs. The mask is believed over sysfs, which in a container may show the host.
+    pub fn read(root: &Path, mask: Option<&CpuSet>, fallback: usize) -> Machine {
         let online = topology::online(root);
-        let cores = mask.or(online.as_ref()).and_then(|cpus| topology::cores(root, cpus));
-        WidthFacts {
+        let cores = mask.or(online.as_ref()).map_or(Vec::new(), |cpus| topology::cores(root, cpus));
+        let counts = cores.iter().map(|core| core.class).collect();
+        let facts = WidthFacts {
             allowed: mask.map_or(fallback, CpuSet::len).max(1),
             online: online.map(|set| set.len()),
-            cores,
+            cores: (!cores.is_empty()).then_some(counts),
             quota: cgroup::quota(root),
-        }
+        };
+        Machine { facts, cores }
     }
 }
 
@@ -147,7 +160,7 @@ impl Width {
             return Width { threads: threads.get(), reason: WidthReason::Requested(asked.source()), facts };
         }
         let (limit, reason) = match facts.cores {
-            Some(cores) if cores.performance < facts.allowed => (cores.performance, WidthReason::Cores),
+            Some(cores) if cores.performance() < facts.allowed => (cores.performance(), WidthReason::Cores),
             _ if facts.online.is_some_and(|online| online > facts.allowed) => {
                 (facts.allowed, WidthReason::Affinity)
             }
@@ -177,8 +190,8 @@ impl fmt::Display for Width {
             (WidthReason::Affinity, WidthFacts { online: Some(online), .. }) => {
                 write!(f, "the affinity mask allows {allowed} of {online} CPUs")
             }
-            (WidthReason::Cores, WidthFacts { cores: Some(cores), .. }) if cores.performance < cores.all => {
-                write!(f, "one for each fast core of {} cores ({allowed} {cpus})", cores.all)
+            (WidthReason::Cores, WidthFacts { cores: Some(cores), .. }) if cores.little > 0 => {
+                write!(f, "one for each fast core of {} cores ({allowed} {cpus})", cores.all())
             }
             (WidthReason::Cores, _) => write!(f, "one for each physical core ({allowed} {cpus})"),
             (WidthReason::Quota | WidthReason::Affinity | WidthReason::Cpus, _) => {

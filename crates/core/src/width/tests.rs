@@ -5,7 +5,11 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
+use crate::probe::darwin::Sysctl;
 use crate::settings::Settings;
+
+/// Environment variables and their values.
+type Variables = &'static [(&'static str, &'static str)];
 
 /// A root directory with `proc` and `sys` of a machine.
 struct Fake {
@@ -46,10 +50,24 @@ impl Fake {
         self.file("proc/self/cgroup", own).file("proc/self/mountinfo", mounts)
     }
 
+    /// What a process with this affinity mask finds.
+    fn seen_by(&self, mask: &str) -> Machine {
+        let mask = CpuSet::parse(mask).expect("a mask");
+        Machine::read(self.root.path(), Some(&mask), 1)
+    }
+
     /// The default width of a process with this affinity mask.
     fn width(&self, mask: &str) -> Width {
-        let mask = CpuSet::parse(mask).expect("a mask");
-        default_of(WidthFacts::read(self.root.path(), Some(&mask), 1))
+        default_of(self.seen_by(mask).facts)
+    }
+
+    /// What a process with this affinity mask and these settings binds, and why, as a sentence.
+    fn pinning(&self, mask: &str, settings: Variables) -> String {
+        let value = |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into());
+        let settings = Settings::from_lookup(value).expect("valid settings");
+        let machine = self.seen_by(mask);
+        let width = Width::choose(&settings.threads, machine.facts);
+        Pinning::choose(&settings.pin, &width, &machine).to_string()
     }
 
     fn quota(&self) -> Option<(u64, u64)> {
@@ -113,17 +131,199 @@ fn slow_cores_count_only_where_there_are_no_others() {
             .file("sys/devices/cpu_core/cpus", "0-11\n")
             .file("sys/devices/cpu_atom/cpus", "12-19\n")
     };
-    let big_little = || machine(&[plain(0, 4, Some(446)), plain(4, 4, Some(1024))].concat());
-    let three_classes =
-        || machine(&[plain(0, 4, Some(300)), plain(4, 3, Some(870)), plain(7, 1, Some(1024))].concat());
     check(&[
         (six_and_eight(), "0-19", "6 threads: one for each fast core of 14 cores (20 CPUs)"),
         (six_and_eight(), "12-19", "8 threads: the affinity mask allows 8 of 20 CPUs"),
         (six_and_eight(), "8-13", "2 threads: one for each fast core of 4 cores (6 CPUs)"),
         (big_little(), "0-7", "4 threads: one for each fast core of 8 cores (8 CPUs)"),
         (big_little(), "0-3", "4 threads: the affinity mask allows 4 of 8 CPUs"),
-        (three_classes(), "0-7", "4 threads: one for each fast core of 8 cores (8 CPUs)"),
+        (one_three_four(), "0-7", "4 threads: one for each fast core of 8 cores (8 CPUs)"),
     ]);
+}
+
+/// Four little cores and four big ones, in this order.
+fn big_little() -> Fake {
+    machine(&[plain(0, 4, Some(446)), plain(4, 4, Some(1024))].concat())
+}
+
+/// Four little cores, three of the middle class and a big one.
+fn one_three_four() -> Fake {
+    machine(&[plain(0, 4, Some(300)), plain(4, 3, Some(870)), plain(7, 1, Some(1024))].concat())
+}
+
+fn cores(big: usize, mid: usize, little: usize) -> Option<Cores> {
+    Some(Cores { big, mid, little })
+}
+
+#[test]
+fn classes_are_relative_to_the_fastest_core_that_is_allowed() {
+    let favoured = || machine(&[plain(0, 6, Some(980)), plain(6, 2, Some(1024))].concat());
+    let with_limit = || {
+        let fake = big_little().groups("0::/\n", V2_MOUNT);
+        fake.file("sys/fs/cgroup/cpu.max", "200000 100000\n")
+    };
+    let cases = [
+        ("4+4", big_little(), "0-7", cores(4, 0, 4)),
+        ("4+4 without the big ones", big_little(), "0-3", cores(4, 0, 0)),
+        ("4+4 with one of the big ones", big_little(), "0-4", cores(1, 0, 4)),
+        ("4+4 under a quota", with_limit(), "0-7", cores(4, 0, 4)),
+        ("1+3+4", one_three_four(), "0-7", cores(1, 3, 4)),
+        ("1+3+4 without the big one", one_three_four(), "0-6", cores(3, 0, 4)),
+        ("1+3+4, the little ones alone", one_three_four(), "1-2", cores(2, 0, 0)),
+        ("8+0", machine(&plain(0, 8, Some(1024))), "0-7", cores(8, 0, 0)),
+        ("one cluster of slow cores", machine(&plain(0, 4, Some(512))), "0-3", cores(4, 0, 0)),
+        ("cores that differ a little", favoured(), "0-7", cores(8, 0, 0)),
+        ("SMT", machine(&smt(0, 4, 1, 4)), "0-7", cores(4, 0, 0)),
+        ("nothing known", Fake::empty(), "0-7", None),
+    ];
+    for (name, fake, mask, expected) in cases {
+        assert_eq!(fake.seen_by(mask).facts.cores, expected, "{name}");
+    }
+}
+
+/// `n` cores of a frequency, in kHz, and of a kind, from CPU `first` on.
+fn clocked(fake: Fake, (first, n): (usize, usize), khz: &str, midr: &str) -> Fake {
+    (first..first + n).fold(fake, |fake, cpu| {
+        let dir = format!("sys/devices/system/cpu/cpu{cpu}");
+        let fake = fake.file(&format!("{dir}/topology/core_cpus_list"), &list(&[cpu]));
+        let fake =
+            if khz.is_empty() { fake } else { fake.file(&format!("{dir}/cpufreq/cpuinfo_max_freq"), khz) };
+        if midr.is_empty() { fake } else { fake.file(&format!("{dir}/regs/identification/midr_el1"), midr) }
+    })
+}
+
+#[test]
+fn without_capacities_frequency_and_kind_decide() {
+    let two = |slow: (&str, &str), fast: (&str, &str)| {
+        let fake = clocked(Fake::empty(), (0, 4), slow.0, slow.1);
+        clocked(fake, (4, 2), fast.0, fast.1)
+    };
+    let (a53, a72) = ("0x00000000410fd034\n", "0x00000000410fd082\n");
+    let other_maker = "0x00000000510fd034\n";
+    let cases = [
+        ("in order and out of order", two(("1416000\n", a53), ("1800000\n", a72)), cores(2, 0, 4)),
+        ("two clusters of one kind", two(("1200000\n", a53), ("2000000\n", a53)), cores(2, 4, 0)),
+        (
+            "another maker's part of that number",
+            two(("1416000\n", other_maker), ("1800000\n", a72)),
+            cores(2, 4, 0),
+        ),
+        ("frequencies alone", two(("800000\n", ""), ("2000000\n", "")), cores(2, 0, 4)),
+        ("turbo of some", two(("4900000\n", ""), ("5200000\n", "")), cores(6, 0, 0)),
+        ("kinds without frequencies", two(("", a53), ("", a72)), cores(6, 0, 0)),
+        ("damaged", two(("fast\n", "0xzz"), ("\n", "")), cores(6, 0, 0)),
+    ];
+    for (name, fake, expected) in cases {
+        assert_eq!(fake.seen_by("0-5").facts.cores, expected, "{name}");
+    }
+    let equal_capacities = clocked(machine(&plain(0, 4, Some(1024))), (0, 2), "600000\n", "");
+    let equal_capacities = clocked(equal_capacities, (2, 2), "2000000\n", "");
+    assert_eq!(equal_capacities.seen_by("0-3").facts.cores, cores(2, 0, 2), "capacities that say nothing");
+    let hotplug = machine(&[plain(0, 2, Some(1024)), plain(2, 2, None)].concat());
+    assert_eq!(hotplug.seen_by("0-3").facts.cores, cores(4, 0, 0), "unknown is fast");
+}
+
+#[test]
+fn workers_are_bound_only_where_that_can_only_help() {
+    let six_and_eight = || {
+        let fake = machine(&[smt(0, 6, 2, 1), plain(12, 8, None)].concat());
+        fake.file("sys/devices/cpu_core/cpus", "0-11\n").file("sys/devices/cpu_atom/cpus", "12-19\n")
+    };
+    let limited = |limit: &str| {
+        let fake = big_little().groups("0::/\n", V2_MOUNT);
+        fake.file("sys/fs/cgroup/cpu.max", limit)
+    };
+    let none = |why: &str| format!("no worker is bound to a core: {why}");
+    let slow = |bound: &str| format!("{bound}: it keeps them off the slow cores");
+    let (alike, unknown) =
+        ("there are no slow cores to keep off", "this system does not tell its cores apart");
+    let (shared, threads) =
+        ("the CPU quota says that the cores are shared", "there is not one thread for each fast core");
+    let cases: [(&str, Fake, &str, Variables, String); 18] = [
+        ("4+4", big_little(), "0-7", &[], slow("workers 1 to 3 are bound to the CPUs 5, 6, 7")),
+        ("1+3+4", one_three_four(), "0-7", &[], slow("workers 1 to 3 are bound to the CPUs 4, 5, 6")),
+        (
+            "6 with SMT, and 8",
+            six_and_eight(),
+            "0-19",
+            &[],
+            slow("workers 1 to 5 are bound to the CPUs 2, 4, 6, 8, 10"),
+        ),
+        ("two of the big ones", big_little(), "0-5", &[], slow("worker 1 is bound to CPU 5")),
+        ("one of the big ones", big_little(), "0-4", &[], none("it keeps them off the slow cores")),
+        ("none of the big ones", big_little(), "0-3", &[], none(alike)),
+        ("the big ones alone", big_little(), "4-7", &[], none(alike)),
+        ("8+0", machine(&plain(0, 8, Some(1024))), "0-7", &[], none(alike)),
+        ("SMT", machine(&smt(0, 8, 1, 8)), "0-15", &[], none(alike)),
+        ("nothing known", Fake::empty(), "0-7", &[], none(unknown)),
+        ("a quota", limited("200000 100000"), "0-7", &[], none(shared)),
+        ("a quota of more than all", limited("900000 100000"), "0-7", &[], none(shared)),
+        ("no limit", limited("max 100000"), "0-7", &[], slow("workers 1 to 3 are bound to the CPUs 5, 6, 7")),
+        ("fewer threads", big_little(), "0-7", &[("CERA_THREADS", "2")], none(threads)),
+        ("more threads", big_little(), "0-7", &[("CERA_THREADS", "8")], none(threads)),
+        ("refused", big_little(), "0-7", &[("CERA_PIN", "off")], none("set by CERA_PIN")),
+        (
+            "asked for where all are alike",
+            machine(&smt(0, 4, 2, 1)),
+            "0-7",
+            &[("CERA_PIN", "on")],
+            "workers 1 to 3 are bound to the CPUs 2, 4, 6: set by CERA_PIN".to_owned(),
+        ),
+        (
+            "asked for with a thread more than there are cores",
+            big_little(),
+            "1-5",
+            &[("CERA_PIN", "on"), ("CERA_THREADS", "6")],
+            "workers 1 to 4 are bound to the CPUs 5, 1, 2, 3: set by CERA_PIN".to_owned(),
+        ),
+    ];
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|(name, fake, mask, settings, expected)| (name, fake.pinning(mask, settings), expected))
+        .filter(|(_, found, expected)| found != *expected)
+        .map(|(name, found, expected)| format!("{name}: found {found:?}, expected {expected:?}"))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(Fake::empty().pinning("0-7", &[("CERA_PIN", "on")]), none(unknown));
+}
+
+/// A Darwin kernel's numbers.
+struct Kernel(Numbers);
+
+type Numbers = &'static [(&'static str, u64)];
+
+impl Sysctl for Kernel {
+    fn number(&self, name: &str) -> Option<u64> {
+        self.0.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+    }
+
+    fn text(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+#[test]
+fn darwin_cores_come_in_levels() {
+    const LEVELS: &str = "hw.nperflevels";
+    const L0: &str = "hw.perflevel0.physicalcpu";
+    const L1: &str = "hw.perflevel1.physicalcpu";
+    const L2: &str = "hw.perflevel2.physicalcpu";
+    let cases: [(&str, Numbers, Option<Cores>); 9] = [
+        ("m1", &[(LEVELS, 2), (L0, 4), (L1, 4), ("hw.physicalcpu", 8)], cores(4, 0, 4)),
+        ("three levels", &[(LEVELS, 3), (L0, 2), (L1, 4), (L2, 6)], cores(2, 4, 6)),
+        ("one level", &[(LEVELS, 1), (L0, 6)], cores(6, 0, 0)),
+        ("no levels", &[("hw.physicalcpu", 4)], cores(4, 0, 0)),
+        ("no levels, said so", &[(LEVELS, 0), ("hw.physicalcpu", 4)], cores(4, 0, 0)),
+        ("levels without cores", &[(LEVELS, 2), ("hw.physicalcpu", 4)], cores(4, 0, 0)),
+        ("a level too many", &[(LEVELS, 9), (L0, 4), (L1, 4), ("hw.physicalcpu", 8)], cores(8, 0, 0)),
+        ("slow cores alone", &[(LEVELS, 2), (L0, 0), (L1, 4)], None),
+        ("nothing", &[], None),
+    ];
+    for (name, numbers, expected) in cases {
+        assert_eq!(Cores::of_darwin(&Kernel(numbers)), expected, "{name}");
+    }
+    let facts = WidthFacts { allowed: 8, online: None, cores: cores(4, 0, 4), quota: None };
+    assert_eq!(default_of(facts).to_string(), "4 threads: one for each fast core of 8 cores (8 CPUs)");
 }
 
 #[test]
@@ -243,7 +443,7 @@ fn groups_are_found_where_they_are_mounted() {
 #[test]
 fn a_width_asked_for_is_taken() {
     let fake = machine(&plain(0, 2, None));
-    let facts = WidthFacts::read(fake.root.path(), CpuSet::parse("0-1").as_ref(), 1);
+    let facts = Machine::read(fake.root.path(), CpuSet::parse("0-1").as_ref(), 1).facts;
     let mut settings = Settings::from_lookup(|n| (n == THREADS_VARIABLE).then(|| "16".into())).unwrap();
     let width = Width::choose(&settings.threads, facts);
     assert_eq!((width.threads, width.to_string().as_str()), (16, "16 threads: set by CERA_THREADS"));
@@ -256,11 +456,11 @@ fn a_width_asked_for_is_taken() {
 #[test]
 fn without_a_mask_the_other_facts_still_count() {
     let fake = machine(&smt(0, 4, 1, 4));
-    let width = default_of(WidthFacts::read(fake.root.path(), None, 8));
+    let width = default_of(Machine::read(fake.root.path(), None, 8).facts);
     assert_eq!((width.threads, width.reason), (4, WidthReason::Cores));
-    let width = default_of(WidthFacts::read(fake.root.path(), None, 2));
+    let width = default_of(Machine::read(fake.root.path(), None, 2).facts);
     assert_eq!((width.threads, width.reason), (2, WidthReason::Affinity));
-    let width = default_of(WidthFacts::read(Fake::empty().root.path(), None, 0));
+    let width = default_of(Machine::read(Fake::empty().root.path(), None, 0).facts);
     assert_eq!((width.threads, width.reason), (1, WidthReason::Cpus));
 }
 
@@ -285,7 +485,7 @@ fn thread_counts_have_bounds() {
 
 #[test]
 fn this_machine_has_a_width() {
-    let facts = WidthFacts::native();
+    let facts = Machine::native().facts;
     let width = default_of(facts);
     let available = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     assert!((1..=available).contains(&width.threads), "{width} of {facts:?}");
