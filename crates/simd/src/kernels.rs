@@ -156,9 +156,9 @@ macro_rules! matrix_functions {
 macro_rules! matrix_kernels {
     () => {
         $crate::matrix_kernels! { @all
-            F32: gemm_of_floats gemv_of_floats, $crate::matrix::floats::ByElement<$crate::matrix::floats::F32>;
-            F16: gemm_of_floats gemv_of_floats, $crate::matrix::floats::ByElement<$crate::matrix::floats::F16>;
-            BF16: gemm_of_pairs gemv_of_floats, $crate::matrix::floats::ByElement<$crate::matrix::floats::Bf16>;
+            F32: gemm_of_floats gemv, $crate::matrix::floats::ByElement<$crate::matrix::floats::F32>;
+            F16: gemm_of_floats gemv, $crate::matrix::floats::ByElement<$crate::matrix::floats::F16>;
+            BF16: gemm_of_pairs gemv, $crate::matrix::floats::ByElement<$crate::matrix::floats::Bf16>;
             Q4_0: gemm32 gemv, $crate::matrix::by32::By32<$crate::matrix::by32::Q4_0>;
             Q4_1: gemm32 gemv, $crate::matrix::by32::By32<$crate::matrix::by32::Q4_1>;
             Q5_0: gemm32 gemv, $crate::matrix::by32::By32<$crate::matrix::by32::Q5_0>;

@@ -10,7 +10,6 @@ cera_simd::matrix_functions! {
     gemv: [1 2] x [1];
     gemm_of_floats: [1 2] x [1 2 3 4 5 6];
     gemm_of_pairs: [1] x [1 2 3 4 5 6];
-    gemv_of_floats: [1 2 3 4] x [1];
     => unpack {
         gemm32: [1 2] x [1 2 3 4] or 2 x 4;
         gemm256: [1 2] x [1 2 3 4] or 2 x 4;

@@ -10,7 +10,6 @@ cera_simd::matrix_functions! {
     gemv: [1] x [1];
     gemm_of_floats: [1 2] x [1 2 3 4 5 6 7 8 9 10];
     gemm_of_pairs: [1 2] x [1 2 3 4 5 6 7 8 9 10];
-    gemv_of_floats: [1 2 3 4] x [1];
     => unpack {
         gemm32: [1] x [1 2 3 4 5 6 7 8 9 10] or 2 x 5;
         gemm256: [1] x [1 2 3 4 5 6 7 8 9 10] or 2 x 6;

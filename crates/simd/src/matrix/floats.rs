@@ -5,7 +5,7 @@ use cera_quant::Format;
 use cera_quant::pack::strip_block_bytes;
 
 use super::records::{Word, float, int};
-use super::vectors::{Halves, Vector, Vectors, prefetch};
+use super::vectors::{AHEAD, Halves, Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums};
 
 const _: () = {
@@ -13,10 +13,6 @@ const _: () = {
     assert!(size_of::<Halves>() == strip_block_bytes(Format::F16));
     assert!(size_of::<Vector>() == strip_block_bytes(Format::BF16));
 };
-
-/// How many bytes ahead of the element that it works on a kernel for one token fetches, in each of its strips.
-/// Measured by `examples/peak.rs`.
-const AHEAD: usize = 4 << 10;
 
 /// How a format without blocks is multiplied on the vectors of a tier.
 pub trait Elements<T: Vectors> {

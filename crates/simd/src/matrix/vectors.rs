@@ -83,6 +83,10 @@ pub trait Vectors: Machine {
     }
 }
 
+/// How many bytes ahead of what it works on a kernel of packed strips fetches, where reading them takes all the time: one
+/// stream reaches the bandwidth of the memory with this many under way. Measured by `examples/peak.rs` of `cera-simd-x86`.
+pub const AHEAD: usize = 16 << 10;
+
 /// Fetches bytes of memory that lie `ahead` of these into the caches; they need not exist.
 #[inline(always)]
 pub fn prefetch<T: Machine>(t: T, bytes: &[u8], ahead: usize) {

@@ -11,9 +11,8 @@ use std::marker::PhantomData;
 use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 
-use super::by32::AHEAD;
 use super::records::{Record256, float, int};
-use super::vectors::{Vector, Vectors, prefetch};
+use super::vectors::{AHEAD, Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums, Unpack};
 
 pub use iq4_xs::Iq4Xs;

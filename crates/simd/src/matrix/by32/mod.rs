@@ -10,16 +10,12 @@ use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 
 use super::records::{Record32, float};
-use super::vectors::{Vector, Vectors, prefetch};
+use super::vectors::{AHEAD, Vector, Vectors, prefetch};
 use super::{Blocks, Kernel, Sums, Unpack};
 
 pub use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
 pub use q5::{Q5_0, Q5_1};
 pub use q8_0::Q8_0;
-
-/// How many bytes ahead of the block that it works on a kernel of packed strips fetches: one stream reaches the bandwidth
-/// of the memory with this many under way. Measured by `examples/peak.rs`.
-pub const AHEAD: usize = 16 << 10;
 
 /// How a format of 32 elements unpacks.
 ///
