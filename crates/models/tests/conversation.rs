@@ -26,7 +26,7 @@ fn answer(chat: &mut Conversation, options: GenerateOptions) -> (String, Option<
 #[test]
 fn a_real_model_answers_and_what_it_knows_of_the_conversation_is_kept() {
     // An emulated run would take minutes.
-    if std::env::var_os("CERA_TEST_EMULATED").is_some() {
+    if cera_testkit::emulation::is_brief() {
         return;
     }
     let Some(path) = std::env::var_os("CERA_TEST_SMOLLM2") else { return };

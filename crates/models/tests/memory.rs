@@ -95,7 +95,7 @@ fn load(path: &Path, runtime: &Arc<Runtime>, options: ModelOptions) -> Resident 
 /// One test, so that no other adds to the memory.
 #[test]
 fn packed_weights_replace_the_pages_of_the_file() {
-    if std::env::var_os("CERA_TEST_EMULATED").is_some() {
+    if cera_testkit::emulation::is_on() {
         // The system counts the emulator's memory.
         return;
     }

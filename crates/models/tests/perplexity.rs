@@ -188,7 +188,7 @@ fn texts_begin_with_bos_where_the_model_asks_for_it() {
 /// has it. Emulation takes too long.
 fn genesis(chunks: Option<NonZero<usize>>) -> Option<Vec<PerplexityEstimate>> {
     let path = std::env::var_os("CERA_TEST_SMOLLM2")?;
-    if std::env::var_os("CERA_TEST_EMULATED").is_some() {
+    if cera_testkit::emulation::is_on() {
         return None;
     }
     let mut estimates = Vec::new();

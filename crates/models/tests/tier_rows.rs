@@ -74,7 +74,7 @@ fn distance(toy: &Toy, format: Format, Run { embedded, normed, logits }: &Run) -
 
 #[test]
 fn every_row_of_a_head_is_computed_whatever_their_number() {
-    let step = if std::env::var_os("CERA_TEST_EMULATED").is_some() { 4 } else { 1 };
+    let step = if cera_testkit::emulation::is_brief() { 4 } else { 1 };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("toy.gguf");
     let runtimes = [1, 3].map(TestRuntime::with_threads);

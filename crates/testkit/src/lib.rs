@@ -4,6 +4,7 @@ pub mod alloc;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub mod clock;
 pub mod cpu;
+pub mod emulation;
 pub mod fixtures;
 pub mod float_mode;
 pub mod gemm;

@@ -133,6 +133,16 @@ fn tests(arch: Arch) -> Result<Report> {
     test::execute(&Platform::new(arch)?, &Plan::default())
 }
 
+/// The tiers of all architectures: scalar counts on each, and so do tiers that this machine lacks.
+fn tier_line(run: usize, all: usize, lacking: &[&str]) -> String {
+    let here = if lacking.is_empty() {
+        String::new()
+    } else {
+        format!("; this machine lacks {}", lacking.join(", "))
+    };
+    format!("ran {run} of {all} tiers{here}")
+}
+
 /// Prints one line a step and the number of tests last.
 ///
 /// # Errors
@@ -140,11 +150,15 @@ fn tests(arch: Arch) -> Result<Report> {
 fn summarize(ended: &[Ended]) -> Result<()> {
     println!("== summary");
     let mut totals = Totals::default();
+    let (mut tiers_run, mut tiers, mut lacking) = (0, 0, Vec::new());
     for end in ended {
         let mut line = format!("{:<9} {:>6.1} s  ", end.step.name(), end.time.as_secs_f64());
         line += if end.fault.is_some() { "FAILED" } else { "ok" };
         if let Some(report) = &end.tests {
             totals += report.totals;
+            tiers_run += report.tiers_run;
+            tiers += report.tiers_asked + report.lacking.len();
+            lacking.extend(&report.lacking);
             let tiers =
                 if report.tiers_asked > 0 { format!("{}, ", report.tier_line()) } else { String::new() };
             line += &format!("  {tiers}{}", report.totals);
@@ -153,6 +167,7 @@ fn summarize(ended: &[Ended]) -> Result<()> {
     }
     println!("total {:.1} s", ended.iter().map(|end| end.time).sum::<Duration>().as_secs_f64());
     if ended.iter().any(|end| end.tests.is_some()) {
+        println!("{}", tier_line(tiers_run, tiers, &lacking));
         println!("{totals}");
     }
     let failed: Vec<String> =
@@ -161,4 +176,18 @@ fn summarize(ended: &[Ended]) -> Result<()> {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_that_this_machine_lacks_count_among_all() {
+        assert_eq!(tier_line(8, 8, &[]), "ran 8 of 8 tiers");
+        assert_eq!(
+            tier_line(6, 8, &["avx512vnni", "avx512bf16"]),
+            "ran 6 of 8 tiers; this machine lacks avx512vnni, avx512bf16"
+        );
+    }
 }

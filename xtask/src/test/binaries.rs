@@ -30,6 +30,17 @@ impl TestBinary {
     pub(crate) fn is_tier_test(&self) -> bool {
         self.target.starts_with("tier_")
     }
+
+    /// What is to run first has the lowest: kernels, then what depends on the tier, then all else.
+    pub(crate) fn turn(&self) -> u8 {
+        let package = self.package_dir.file_name().unwrap_or_default().to_string_lossy();
+        match (&*package, self.is_tier_test()) {
+            ("quant", _) => 0,
+            (package, _) if package.starts_with("simd") => 0,
+            (_, true) => 1,
+            (_, false) => 2,
+        }
+    }
 }
 
 /// Builds the tests that the arguments for cargo select.
@@ -133,6 +144,12 @@ mod tests {
             build.tests.iter().map(|test| (test.name.as_str(), test.is_tier_test())).collect();
         assert_eq!(names, [("core", false), ("core/tier_ops", true)]);
         assert_eq!(build.tests[1].package_dir, Path::new("/w/crates/core"));
+        assert_eq!(build.tests.iter().map(TestBinary::turn).collect::<Vec<_>>(), [2, 1]);
+        let kernels = TestBinary {
+            package_dir: "/w/crates/simd-neon".into(),
+            ..parse(MESSAGES).expect("messages").tests.remove(0)
+        };
+        assert_eq!(kernels.turn(), 0);
         assert_eq!(build.cera.as_deref(), Some(Path::new("/t/cera")));
     }
 }

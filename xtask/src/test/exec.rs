@@ -1,10 +1,11 @@
 //! Running one test program and counting its tests.
 
 use std::fmt;
-use std::io::Write;
 use std::ops::AddAssign;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -87,22 +88,50 @@ pub(super) fn doc_tests(platform: &Platform, selection: &[String]) -> Result<Out
 /// # Errors
 /// If it cannot be started.
 pub(super) fn measure(name: &str, command: &mut Command) -> Result<Outcome> {
-    print!("  {name}: ");
-    std::io::stdout().flush()?;
     let start = Instant::now();
     let line = proc::describe(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{line}`"))?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     let totals = count(&stdout);
-    println!("{totals} ({:.1} s)", start.elapsed().as_secs_f64());
+    let mut text = format!("  {name}: {totals} ({:.1} s)", start.elapsed().as_secs_f64());
     if !output.status.success() {
-        println!(
-            "{stdout}{}\n  {name} ended with {}",
-            String::from_utf8_lossy(&output.stderr),
-            output.status
-        );
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        text += &format!("\n{stdout}{stderr}\n  {name} ended with {}", output.status);
     }
+    // In one piece, since others may run at the same time.
+    println!("{text}");
     Ok(Outcome { totals, success: output.status.success() })
+}
+
+/// Calls `run` for every job, `width` at a time, and returns the results in the order of the jobs.
+///
+/// # Errors
+/// The first error of `run`, after all of them.
+pub(super) fn in_parallel<J: Sync>(
+    jobs: &[J],
+    width: usize,
+    run: impl Fn(&J) -> Result<Outcome> + Sync,
+) -> Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Outcome>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some((job, result)) = {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            jobs.get(at).zip(results.get(at))
+        } {
+            let outcome = run(job);
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..width {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let finished =
+        results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+    finished.map(|outcome| outcome.context("a test program was not run")?).collect()
 }
 
 /// The sums over the result lines of the test harness.
@@ -130,6 +159,26 @@ mod tests {
             test result: FAILED. 12 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1.25s\n";
         assert_eq!(count(output), Totals { passed: 15, failed: 2, ignored: 1 });
         assert_eq!(count("no harness here\n"), Totals::default());
+    }
+
+    #[test]
+    fn results_keep_the_order_of_the_jobs() {
+        let jobs: Vec<usize> = (0..20).collect();
+        for width in [1, 2, 7, 50] {
+            let run = |&passed: &usize| {
+                Ok(Outcome { totals: Totals { passed, ..Totals::default() }, success: true })
+            };
+            let results = in_parallel(&jobs, width, run).expect("results");
+            assert_eq!(results.iter().map(|outcome| outcome.totals.passed).collect::<Vec<_>>(), jobs);
+        }
+        let fails = |&job: &usize| {
+            if job == 3 {
+                anyhow::bail!("no such program")
+            }
+            Ok(Outcome { totals: Totals::default(), success: true })
+        };
+        let error = in_parallel(&jobs, 2, fails).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some("no such program"));
     }
 
     #[test]

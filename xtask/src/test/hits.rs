@@ -23,11 +23,11 @@ pub(super) struct Hits {
 }
 
 impl Hits {
-    /// The matrix kernels of `tier` in its `table` that did not run: those for several tokens and, if `gemv`, those for one.
-    pub(super) fn missed<'t>(&self, table: &'t [String], tier: &str, gemv: bool) -> Vec<&'t str> {
+    /// The matrix kernels of `tier` in its `table` that did not run.
+    pub(super) fn missed<'t>(&self, table: &'t [String], tier: &str) -> Vec<&'t str> {
         let several = format!("{tier}-gemm-");
         let one = format!("{tier}-gemv-");
-        let due = |id: &&str| id.starts_with(&several) || gemv && id.starts_with(&one);
+        let due = |id: &&str| id.starts_with(&several) || id.starts_with(&one);
         table.iter().map(String::as_str).filter(due).filter(|id| !self.kernels.contains(*id)).collect()
     }
 }
@@ -131,9 +131,8 @@ mod tests {
         ];
         let table = table.map(String::from);
         let ran = hits(2, 0, &["neon-gemm-f32xf32-8x4"]);
-        assert_eq!(ran.missed(&table, "neon", true), ["neon-gemm-q4_0xq8-8x4", "neon-gemv-f32xf32-8x1"]);
-        assert_eq!(ran.missed(&table, "neon", false), ["neon-gemm-q4_0xq8-8x4"]);
-        assert!(ran.missed(&table, "scalar", false).is_empty());
+        assert_eq!(ran.missed(&table, "neon"), ["neon-gemm-q4_0xq8-8x4", "neon-gemv-f32xf32-8x1"]);
+        assert_eq!(ran.missed(&table, "scalar"), ["scalar-gemv-q4_0xq8-16x1"]);
     }
 
     #[test]

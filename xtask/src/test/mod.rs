@@ -28,7 +28,7 @@ use crate::{model, proc};
 pub(crate) const TIER_VAR: &str = "CERA_CPU_TIER";
 /// The variable that names the folder of hit reports.
 const HITS_VAR: &str = "CERA_HITS_DIR";
-/// The variable that tells tests that every computation costs a multiple.
+/// The variable that tells tests that the processor is emulated: `1` if they must be brief, `full` if they need not.
 const EMULATED_VAR: &str = "CERA_TEST_EMULATED";
 /// The variable that tells tests how to start a program of ours: words to put before it.
 const RUNNER_VAR: &str = "CERA_TEST_RUNNER";
@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// Only the tests of these packages [default: the workspace].
     #[arg(short, long = "package")]
     packages: Vec<String>,
-    /// Also run the slow tests, those marked `#[ignore]`; fetches the models that they need.
+    /// Also run the slow tests, those marked `#[ignore]`, and do all under emulation that is otherwise cut short; fetches the
+    /// models that they need.
     #[arg(long)]
     full: bool,
     /// Filters and options for the test binaries, as after `cargo test --`.
@@ -71,6 +72,8 @@ pub(crate) struct Report {
     pub(crate) totals: Totals,
     pub(crate) tiers_run: usize,
     pub(crate) tiers_asked: usize,
+    /// The tiers of the architecture that this machine cannot run, where all were asked for.
+    pub(crate) lacking: Vec<&'static str>,
     pub(crate) failures: Vec<String>,
 }
 
@@ -121,7 +124,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Builds and runs everything of the plan; failing tests are in the report, what keeps tests from running is an error.
+/// What an emulator runs, it runs two programs at a time: most of their tests keep one processor busy.
 pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
+    tiers::check_labels(&plan.tiers, platform.arch())?;
     let selection = platform.selection(&plan.packages);
     // Not the examples, which may be for one architecture only; the lints see them all.
     let build = build(platform, &[&selection[..], &["--tests".into()]].concat())?;
@@ -130,21 +135,58 @@ pub(crate) fn execute(platform: &Platform, plan: &Plan) -> Result<Report> {
     let chosen = tiers::choose(&known, &plan.tiers)?;
     let mut report = Report { tiers_asked: chosen.len(), ..Report::default() };
     if plan.tiers.is_empty() {
-        report.failures = tiers::departures(&known, platform.arch());
+        report.failures = tiers::departures(&known, platform);
+        report.lacking = tiers::lacking(platform);
     }
-    for binary in build.tests.iter().filter(|binary| !binary.is_tier_test()) {
-        let outcome = run_binary(platform, binary, "", &libtest_args(plan), &common_env())?;
-        report.add(&binary.name, &outcome);
+    let engine = Engine { platform, build: &build, cera: &cera, known: &known };
+    let jobs = jobs(&engine, plan, &chosen)?;
+    let width = if platform.is_emulated() { 2 } else { 1 };
+    let outcomes = exec::in_parallel(&jobs, width, |job| {
+        run_binary(platform, job.binary, job.tier, &libtest_args(plan), &job.env)
+    })?;
+    for (job, outcome) in jobs.iter().zip(&outcomes) {
+        let tier = if job.tier.is_empty() { String::new() } else { format!(" [{}]", job.tier) };
+        report.add(&format!("{}{tier}", job.binary.name), outcome);
     }
     if !platform.is_emulated() && plan.filters.is_empty() {
         let outcome = exec::doc_tests(platform, &selection)?;
         report.add("doc tests", &outcome);
     }
-    let engine = Engine { platform, build: &build, cera: &cera, known: &known };
     for tier in chosen {
-        run_tier(&engine, plan, tier, &mut report)?;
+        judge_tier(&engine, plan, tier, &mut report)?;
     }
     Ok(report)
+}
+
+/// One run of a test program.
+struct Job<'e> {
+    binary: &'e TestBinary,
+    /// The tier that is forced; empty for tests that do not depend on it.
+    tier: &'e str,
+    env: Vec<(&'static str, PathBuf)>,
+}
+
+/// What a plan runs, in order: every binary once, or once for each chosen tier that is available.
+fn jobs<'e>(engine: &Engine<'e>, plan: &Plan, chosen: &[&'e Tier]) -> Result<Vec<Job<'e>>> {
+    let mut common = common_env();
+    if plan.full && engine.platform.is_emulated() {
+        common.push((EMULATED_VAR, "full".into()));
+    }
+    let mut jobs = Vec::new();
+    for binary in engine.build.tests.iter().filter(|binary| !binary.is_tier_test()) {
+        jobs.push(Job { binary, tier: "", env: common.clone() });
+    }
+    for tier in chosen.iter().filter(|tier| tier.available) {
+        let dir = hits_dir(engine.platform, &tier.label);
+        hits::prepare(&dir)?;
+        let mut env = common.clone();
+        env.push((TIER_VAR, tier.label.clone().into()));
+        env.push((HITS_VAR, dir));
+        let binaries = engine.build.tests.iter().filter(|binary| binary.is_tier_test());
+        jobs.extend(binaries.map(|binary| Job { binary, tier: &tier.label, env: env.clone() }));
+    }
+    jobs.sort_by_key(|job| job.binary.turn());
+    Ok(jobs)
 }
 
 /// Runs the model checks of the thread pool: its unit tests under `cfg(loom)`, in a target folder of their own.
@@ -169,22 +211,13 @@ struct Engine<'e> {
     known: &'e [Tier],
 }
 
-fn run_tier(engine: &Engine<'_>, plan: &Plan, tier: &Tier, report: &mut Report) -> Result<()> {
-    let platform = engine.platform;
+/// Says whether a tier ran, by the kernels that were hit.
+fn judge_tier(engine: &Engine<'_>, plan: &Plan, tier: &Tier, report: &mut Report) -> Result<()> {
     if !tier.available {
         report.failures.push(format!("tier {} is not available here and did not run", tier.label));
         return Ok(());
     }
-    let dir = hits_dir(platform, &tier.label);
-    hits::prepare(&dir)?;
-    let mut env = common_env();
-    env.push((TIER_VAR, tier.label.clone().into()));
-    env.push((HITS_VAR, dir.clone()));
-    for binary in engine.build.tests.iter().filter(|binary| binary.is_tier_test()) {
-        let outcome = run_binary(platform, binary, &tier.label, &libtest_args(plan), &env)?;
-        report.add(&format!("{} [{}]", binary.name, tier.label), &outcome);
-    }
-    let counted = hits::read(&dir, &tier.label, engine.known)?;
+    let counted = hits::read(&hits_dir(engine.platform, &tier.label), &tier.label, engine.known)?;
     println!("  tier {}: {counted}", tier.label);
     let missed = missed_kernels(engine, plan, tier, &counted)?;
     if counted.own == 0 {
@@ -201,14 +234,13 @@ fn run_tier(engine: &Engine<'_>, plan: &Plan, tier: &Tier, report: &mut Report) 
     Ok(())
 }
 
-/// The matrix kernels of the tier that everything together did not run. An emulated run is reduced and need not reach the
-/// kernels for one token.
+/// The matrix kernels of the tier that everything together did not run.
 fn missed_kernels(engine: &Engine<'_>, plan: &Plan, tier: &Tier, counted: &Hits) -> Result<Vec<String>> {
     if !plan.is_everything() {
         return Ok(Vec::new());
     }
     let table = tiers::kernels(engine.platform, engine.cera, &tier.label)?;
-    let missed = counted.missed(&table, &tier.label, !engine.platform.is_emulated());
+    let missed = counted.missed(&table, &tier.label);
     Ok(missed.into_iter().map(String::from).collect())
 }
 
@@ -244,7 +276,7 @@ fn absolute(path: &Path) -> PathBuf {
 /// If the engine cannot be asked, or calls other tiers available than this machine should have.
 pub(crate) fn expected_tiers(platform: &Platform, cera: &Path) -> Result<Vec<Tier>> {
     let known = tiers::query(platform, cera)?;
-    let departures = tiers::departures(&known, platform.arch());
+    let departures = tiers::departures(&known, platform);
     if !departures.is_empty() {
         bail!("{}", departures.join("; "));
     }

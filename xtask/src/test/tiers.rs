@@ -9,15 +9,75 @@ use super::TIER_VAR;
 use super::platform::{Arch, Platform};
 use crate::proc;
 
-/// Whether this machine has all of these features; `false` on other architectures than x86-64.
+/// Whether this machine has all of these features; `false` on other architectures than the one named.
 macro_rules! machine_has {
-    ($($feature:tt)*) => {{
-        #[cfg(target_arch = "x86_64")]
-        let has = true $(&& std::arch::is_x86_feature_detected!($feature))*;
-        #[cfg(not(target_arch = "x86_64"))]
+    ($arch:tt, $detected:ident: $($feature:tt)*) => {{
+        #[cfg(target_arch = $arch)]
+        let has = true $(&& std::arch::$detected!($feature))*;
+        #[cfg(not(target_arch = $arch))]
         let has = false;
         has
     }};
+}
+
+/// What xtask knows of a tier without the engine.
+struct Known {
+    label: &'static str,
+    /// The architecture; `None` if the tier runs on every one.
+    arch: Option<Arch>,
+    /// Whether this machine can run it.
+    here: fn() -> bool,
+}
+
+const fn x86(label: &'static str, here: fn() -> bool) -> Known {
+    Known { label, arch: Some(Arch::X86_64), here }
+}
+
+const fn aarch64(label: &'static str, here: fn() -> bool) -> Known {
+    Known { label, arch: Some(Arch::Aarch64), here }
+}
+
+/// Every tier, in the order of the engine, which is held against it. A new tier is added here.
+const KNOWN: [Known; 7] = [
+    Known { label: "scalar", arch: None, here: || true },
+    x86("avx2", || machine_has!("x86_64", is_x86_feature_detected: "avx2" "fma" "f16c")),
+    x86("avx512vnni", || {
+        machine_has!("x86_64", is_x86_feature_detected:
+            "avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi")
+    }),
+    x86("avx512bf16", || {
+        machine_has!("x86_64", is_x86_feature_detected:
+            "avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi" "avx512bf16")
+    }),
+    aarch64("neon", || machine_has!("aarch64", is_aarch64_feature_detected: "neon")),
+    aarch64("neon-dotprod", || machine_has!("aarch64", is_aarch64_feature_detected: "neon" "dotprod")),
+    aarch64("neon-i8mm", || machine_has!("aarch64", is_aarch64_feature_detected: "neon" "dotprod" "i8mm")),
+];
+
+/// The tiers of an architecture.
+fn tiers_of(arch: Arch) -> impl Iterator<Item = &'static Known> {
+    KNOWN.iter().filter(move |tier| tier.arch.is_none_or(|of| of == arch))
+}
+
+/// Checks the labels that were asked for before anything is built.
+///
+/// # Errors
+/// If one is none of a tier of this architecture.
+pub(super) fn check_labels(asked: &[String], arch: Arch) -> Result<()> {
+    for label in asked {
+        let Some(tier) = KNOWN.iter().find(|tier| tier.label == label) else {
+            let labels: Vec<&str> = KNOWN.iter().map(|tier| tier.label).collect();
+            bail!("there is no tier {label:?}; tiers are {}", labels.join(", "));
+        };
+        if let Some(of) = tier.arch.filter(|&of| of != arch) {
+            bail!(
+                "{label} is a tier of {of}, not of {arch}: run with --arch {of}",
+                of = of.name(),
+                arch = arch.name()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// A tier in the report of the engine.
@@ -60,30 +120,36 @@ pub(super) fn kernels(platform: &Platform, cera: &Path, tier: &str) -> Result<Ve
     Ok(report(platform, cera, tier)?.kernels)
 }
 
-/// The tiers that have kernels and that this machine, or the emulated one with everything, can run. The engine is not
-/// asked: the list stands against a probe of the CPU that finds too little or too much. A new tier is added here.
-fn expected(arch: Arch) -> Vec<&'static str> {
-    let tiers: &[(&str, bool)] = match arch {
-        Arch::X86_64 => &[
-            ("scalar", true),
-            ("avx2", machine_has!("avx2" "fma" "f16c")),
-            (
-                "avx512vnni",
-                machine_has!("avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi"),
-            ),
-            (
-                "avx512bf16",
-                machine_has!("avx2" "fma" "f16c" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512vbmi" "avx512bf16"),
-            ),
-        ],
-        Arch::Aarch64 => &[("scalar", true)],
-    };
-    tiers.iter().filter(|(_, here)| *here).map(|(label, _)| *label).collect()
+/// Tiers that the engine has no kernels for yet.
+const WITHOUT_KERNELS: [&str; 3] = ["neon", "neon-dotprod", "neon-i8mm"];
+
+/// The tiers that this machine, or the emulated one with everything, can run. The engine is not asked: the list stands
+/// against a probe of the CPU that finds too little or too much.
+fn expected(platform: &Platform) -> Vec<&'static str> {
+    let runs = |tier: &&Known| platform.is_emulated() || (tier.here)();
+    let labels = tiers_of(platform.arch()).filter(runs).map(|tier| tier.label);
+    labels.filter(|label| !WITHOUT_KERNELS.contains(label)).collect()
+}
+
+/// The tiers of this architecture that this machine cannot run.
+pub(super) fn lacking(platform: &Platform) -> Vec<&'static str> {
+    let expected = expected(platform);
+    tiers_of(platform.arch()).map(|tier| tier.label).filter(|label| !expected.contains(label)).collect()
 }
 
 /// What the engine says about its tiers and what xtask expects of this machine, as one fault per tier.
-pub(super) fn departures(known: &[Tier], arch: Arch) -> Vec<String> {
-    compare(known, &expected(arch))
+pub(super) fn departures(known: &[Tier], platform: &Platform) -> Vec<String> {
+    let mut faults = compare(known, &expected(platform));
+    let labels: Vec<&str> = known.iter().map(|tier| tier.label.as_str()).collect();
+    let expected = KNOWN.map(|tier| tier.label);
+    if labels != expected {
+        faults.push(format!(
+            "the engine has the tiers {}, but xtask/src/test/tiers.rs knows {}",
+            labels.join(", "),
+            expected.join(", ")
+        ));
+    }
+    faults
 }
 
 fn compare(known: &[Tier], expected: &[&str]) -> Vec<String> {
@@ -148,6 +214,32 @@ mod tests {
         );
         let [fault] = &compare(&known(), &["scalar"])[..] else { panic!("one fault") };
         assert!(fault.starts_with("the engine calls tier avx2 available"), "{fault}");
+    }
+
+    #[test]
+    fn labels_are_checked_without_the_engine() {
+        let check = |labels: &[&str], arch| {
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            check_labels(&labels, arch).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&["scalar", "avx2", "avx512bf16"], Arch::X86_64), Ok(()));
+        assert_eq!(check(&["scalar", "neon", "neon-dotprod", "neon-i8mm"], Arch::Aarch64), Ok(()));
+        let tiers = "scalar, avx2, avx512vnni, avx512bf16, neon, neon-dotprod, neon-i8mm";
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            for label in ["foo", "", "AVX2", "neon_i8mm"] {
+                let expected = Err(format!("there is no tier {label:?}; tiers are {tiers}"));
+                assert_eq!(check(&["scalar", label], arch), expected);
+            }
+        }
+        let foreign = check(&["neon"], Arch::X86_64);
+        assert_eq!(foreign, Err("neon is a tier of aarch64, not of x86_64: run with --arch aarch64".into()));
+    }
+
+    #[test]
+    fn an_emulated_processor_has_every_tier_of_its_architecture() {
+        let labels = |arch| tiers_of(arch).map(|tier| tier.label).collect::<Vec<_>>();
+        assert_eq!(labels(Arch::X86_64), ["scalar", "avx2", "avx512vnni", "avx512bf16"]);
+        assert_eq!(labels(Arch::Aarch64), ["scalar", "neon", "neon-dotprod", "neon-i8mm"]);
     }
 
     #[test]

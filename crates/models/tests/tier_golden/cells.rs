@@ -163,7 +163,7 @@ pub(crate) fn one() -> Vec<Cell> {
     vec![Cell::whole(2, 512)]
 }
 
-/// Under emulation every cell costs minutes: the whole sequence, and the cell that differs most from it.
+/// Where time is short: the whole sequence, and the cell that differs most from it.
 pub(crate) fn few() -> Vec<Cell> {
     vec![Cell::whole(1, 512), Cell::new("batched, chunk 7", 2, program(7), batched).with_f16_only()]
 }

@@ -13,7 +13,7 @@ mod requantize;
 mod rewrite;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cells::{Cell, KV_TYPES, sequence};
@@ -21,7 +21,7 @@ use cera_core::{LayerState, Runtime};
 use cera_models::{Model, logits_hash};
 use cera_quant::Format;
 use cera_quant::kv::KvType;
-use cera_testkit::fixtures;
+use cera_testkit::{emulation, fixtures};
 use common::TestRuntime;
 use sha2::{Digest, Sha256};
 
@@ -96,33 +96,43 @@ fn fixture_cases(tokens: usize, cells: &[Cell]) -> impl Iterator<Item = Case> {
     })
 }
 
-fn demo_case(name: &str, path: PathBuf, cells: Vec<Cell>) -> Case {
-    Case {
-        name: name.to_owned(),
-        path,
-        tokens: 32,
-        cells: cells.into_iter().map(Cell::without_q8_0).collect(),
-    }
+/// The demo model with `tokens` tokens.
+fn demo_case((name, tokens): (&str, usize), path: PathBuf, cells: Vec<Cell>) -> Case {
+    Case { name: name.to_owned(), path, tokens, cells: cells.into_iter().map(Cell::without_q8_0).collect() }
 }
 
-/// The cases under emulation, where time is short.
-fn emulated_cases() -> Vec<Case> {
-    let demo = std::env::var_os("CERA_TEST_SMOLLM2");
-    let demo = demo.map(|path| demo_case("smollm2", path.into(), cells::few()));
+/// The demo model with its whole sequence, and with a short one.
+const DEMO: (&str, usize) = ("smollm2", 32);
+const DEMO_SHORT: (&str, usize) = ("smollm2, 8 tokens", 8);
+
+fn demo_model() -> Option<PathBuf> {
+    std::env::var_os("CERA_TEST_SMOLLM2").map(PathBuf::from)
+}
+
+/// The cases where time is short.
+fn brief_cases() -> Vec<Case> {
+    let demo = demo_model().map(|path| demo_case(DEMO_SHORT, path, cells::few()));
     fixture_cases(96, &cells::few()).chain(demo).collect()
+}
+
+/// The cases under emulation where it is not.
+fn emulated_cases() -> Vec<Case> {
+    let demo = |case| demo_model().map(|path| demo_case(case, path, cells::few()));
+    let demos = [DEMO, DEMO_SHORT].into_iter().filter_map(demo);
+    fixture_cases(96, &cells::all()).chain(fixture_cases(LONG, &cells::one())).chain(demos).collect()
 }
 
 /// All cases. The scalar tier computes long sequences in one way.
 fn cases(tier: &str, golden: &Golden) -> Vec<Case> {
     let long = if tier == "scalar" { cells::one() } else { cells::long() };
     let mut cases: Vec<Case> = fixture_cases(96, &cells::all()).chain(fixture_cases(LONG, &long)).collect();
-    if let Some(path) = std::env::var_os("CERA_TEST_SMOLLM2") {
-        let source = Path::new(&path);
+    if let Some(source) = demo_model() {
         for (name, format) in [("smollm2 in Q4_0", Format::Q4_0), ("smollm2 in Q8_0", Format::Q8_0)] {
             let known = golden.get(name).map(|entry| entry.file.as_str());
-            cases.push(demo_case(name, requantize::provide(source, format, known), cells::four()));
+            cases.push(demo_case((name, DEMO.1), requantize::provide(&source, format, known), cells::four()));
         }
-        cases.push(demo_case("smollm2", source.to_owned(), cells::some()));
+        cases.push(demo_case(DEMO_SHORT, source.clone(), cells::few()));
+        cases.push(demo_case(DEMO, source, cells::some()));
     }
     cases
 }
@@ -182,8 +192,12 @@ fn logits_have_the_golden_hashes() {
     let golden = golden();
     let runtimes = Runtimes([1, 2, 3].map(TestRuntime::with_threads));
     let tier = runtimes.of(1).table().tier().label();
-    let emulated = std::env::var_os("CERA_TEST_EMULATED").is_some();
-    let cases = if emulated { emulated_cases() } else { cases(tier, &golden) };
+    let emulated = emulation::is_on();
+    let cases = match (emulated, emulation::is_brief()) {
+        (_, true) => brief_cases(),
+        (true, false) => emulated_cases(),
+        (false, false) => cases(tier, &golden),
+    };
     let (mut computed, mut faults) = (Golden::new(), Vec::new());
     for case in cases {
         let (entry, departed) = entry(&case, &runtimes);
@@ -200,7 +214,7 @@ fn logits_have_the_golden_hashes() {
         assert!(golden == Some(entry), "{name}: {golden:?} is golden, {entry:?} computed");
     }
     // The demo model is a download: without it this test says less, and `xtask ci` always has it.
-    let demo = std::env::var_os("CERA_TEST_SMOLLM2").is_some();
+    let demo = demo_model().is_some();
     let due = |name: &str| !emulated && (demo || !name.starts_with("smollm2"));
     let absent: Vec<&String> =
         golden.keys().filter(|name| due(name) && !computed.contains_key(*name)).collect();
