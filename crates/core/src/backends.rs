@@ -10,11 +10,14 @@ use crate::tier::CpuTier;
 
 /// The tiers that have at least one kernel of their own, with their kernels where this build has them. A tier that
 /// inherits everything is not listed, so that it is never claimed.
-const KERNELS: [(CpuTier, Option<TierKernels>); 4] = [
+const KERNELS: [(CpuTier, Option<TierKernels>); 7] = [
     (CpuTier::Scalar, Some(scalar::KERNELS)),
     (CpuTier::Avx2, cera_simd_x86::AVX2),
     (CpuTier::Avx512Vnni, cera_simd_x86::AVX512VNNI),
     (CpuTier::Avx512Bf16, cera_simd_x86::AVX512BF16),
+    (CpuTier::Neon, cera_simd_neon::NEON),
+    (CpuTier::NeonDotprod, cera_simd_neon::NEON_DOTPROD),
+    (CpuTier::NeonI8mm, cera_simd_neon::NEON_I8MM),
 ];
 
 /// The tiers of [`KERNELS`].

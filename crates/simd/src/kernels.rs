@@ -114,10 +114,24 @@ macro_rules! matrix_functions {
                     $crate::matrix::unpack::<$lanes, K>(unsafe { <$lanes>::new() }, strips, out);
                 }
 
+                fn arrange<K: $crate::matrix::Unpack<$lanes>, const C: usize>(
+                    records: &[u8],
+                    tokens: (usize, usize),
+                    out: &mut [u8],
+                ) {
+                    // SAFETY: as in `tile`.
+                    $crate::matrix::arrange::<$lanes, K, C>(unsafe { <$lanes>::new() }, records, tokens, out);
+                }
+
                 $(fn $unpacking<K: $crate::matrix::Unpack<$lanes>>(args: &cera_quant::args::GemmArgs<'_>) {
                     let unpacked = $crate::matrix::Unpacked {
                         unpack: $unpack::<K>,
                         block_bytes: size_of::<<K::Unpacked as $crate::matrix::Kernel<$lanes>>::Block>(),
+                        arrange: match <K::Unpacked as $crate::matrix::Wide<$lanes, K>>::ARRANGES {
+                            true => Some(arrange::<K, $many_c>),
+                            false => None,
+                        },
+                        record_bytes: size_of::<<K::Unpacked as $crate::matrix::Kernel<$lanes>>::Record>(),
                         tile: tile::<K::Unpacked, $many_r, $many_c>,
                         shape: ($many_r, $many_c),
                     };
@@ -129,7 +143,7 @@ macro_rules! matrix_functions {
         }
 
         $($crate::matrix_functions! {
-            @shape $lanes, $name $crate::matrix_functions!(@count $groups), $crate::matrix_functions!(@count $tokens)
+            @shape $lanes, $name $crate::matrix_functions!(@last $groups), $crate::matrix_functions!(@count $tokens)
         })*
         $($($crate::matrix_functions! { @shape $lanes, $unpacking $many_r, $many_c })*)?
     };
@@ -140,25 +154,46 @@ macro_rules! matrix_functions {
             pub(super) const TILE: (usize, usize) = (<$lanes as $crate::matrix::vectors::Vectors>::ROWS * $groups, $tokens);
         }
     };
+    (@last [$last:literal]) => {
+        $last
+    };
+    (@last [$first:literal $($literal:literal)*]) => {
+        $crate::matrix_functions!(@last [$($literal)*])
+    };
     (@count [$($literal:literal)*]) => {
         [$($literal),*].len()
     };
     (@tiles [$($r:literal)*] $c:tt) => {
-        [$($crate::matrix_functions!(@row $r $c)),*]
+        $crate::matrix::Tiles {
+            groups: $crate::matrix_functions!(@last [$($r)*]),
+            tiles: [$($crate::matrix_functions!(@row $r $c)),*],
+        }
     };
     (@row $r:literal [$($c:literal)*]) => {
         [$(tile::<K, $r, $c> as $crate::matrix::Tile),*]
     };
 }
 
-/// The matrix kernels of a tier by format, from its [`matrix_functions`].
+/// The matrix kernels of a tier by format, from its [`matrix_functions`]: of all formats; of those that have blocks; or of
+/// these only the ones for several tokens.
 #[macro_export]
 macro_rules! matrix_kernels {
     () => {
-        $crate::matrix_kernels! { @all
+        $crate::matrix_kernels! { @blocks all
             F32: gemm_of_floats gemv, $crate::matrix::floats::ByElement<$crate::matrix::floats::F32>;
             F16: gemm_of_floats gemv, $crate::matrix::floats::ByElement<$crate::matrix::floats::F16>;
             BF16: gemm_of_pairs gemv, $crate::matrix::floats::ByElement<$crate::matrix::floats::Bf16>;
+        }
+    };
+    (blocks) => {
+        $crate::matrix_kernels! { @blocks all }
+    };
+    (gemm of blocks) => {
+        $crate::matrix_kernels! { @blocks several }
+    };
+    (@blocks $which:ident $($floats:tt)*) => {
+        $crate::matrix_kernels! { @$which
+            $($floats)*
             Q4_0: gemm32 gemv, $crate::matrix::by32::By32<$crate::matrix::by32::Q4_0>;
             Q4_1: gemm32 gemv, $crate::matrix::by32::By32<$crate::matrix::by32::Q4_1>;
             Q5_0: gemm32 gemv, $crate::matrix::by32::By32<$crate::matrix::by32::Q5_0>;
@@ -175,24 +210,46 @@ macro_rules! matrix_kernels {
         }
     };
     (@all $($format:ident: $gemm:ident $gemv:ident, $kernel:ty;)*) => {
-        /// The kernel of a format for several tokens.
-        pub(super) fn gemm_of(format: cera_quant::Format) -> Option<cera_quant::kernels::MatrixFn> {
-            Some(match format {
-                $(cera_quant::Format::$format => $gemm::<$kernel>,)*
-            })
-        }
+        $crate::matrix_kernels! { @several $($format: $gemm $gemv, $kernel;)* }
 
         /// The kernel of a format for one token.
+        // So that the kernels are compiled in this crate and not in those that ask for them.
+        #[inline(never)]
         pub(super) fn gemv_of(format: cera_quant::Format) -> Option<cera_quant::kernels::MatrixFn> {
-            Some(match format {
-                $(cera_quant::Format::$format => $gemv::<$kernel>,)*
-            })
+            match format {
+                $(cera_quant::Format::$format => Some($gemv::<$kernel>),)*
+                #[allow(unreachable_patterns, reason = "a tier may have all")]
+                _ => None,
+            }
         }
 
-        /// The widest register tiles of these.
+        /// The register tiles of a format that most of the work goes to, for several tokens and for one.
         pub(super) fn shapes_of(format: cera_quant::Format) -> [(usize, usize); 2] {
+            [shape_of(format), match format {
+                $(cera_quant::Format::$format => $gemv::TILE,)*
+                #[allow(unreachable_patterns, reason = "a tier may have all")]
+                _ => (0, 0),
+            }]
+        }
+    };
+    (@several $($format:ident: $gemm:ident $gemv:ident, $kernel:ty;)*) => {
+        /// The kernel of a format for several tokens.
+        // So that the kernels are compiled in this crate and not in those that ask for them.
+        #[inline(never)]
+        pub(super) fn gemm_of(format: cera_quant::Format) -> Option<cera_quant::kernels::MatrixFn> {
             match format {
-                $(cera_quant::Format::$format => [$gemm::TILE, $gemv::TILE],)*
+                $(cera_quant::Format::$format => Some($gemm::<$kernel>),)*
+                #[allow(unreachable_patterns, reason = "a tier may have all")]
+                _ => None,
+            }
+        }
+
+        /// The register tile of a format that most of the work for several tokens goes to.
+        pub(super) fn shape_of(format: cera_quant::Format) -> (usize, usize) {
+            match format {
+                $(cera_quant::Format::$format => $gemm::TILE,)*
+                #[allow(unreachable_patterns, reason = "a tier may have all")]
+                _ => (0, 0),
             }
         }
     };
@@ -224,6 +281,8 @@ macro_rules! quantizers {
         }
 
         /// The quantizer to an activation format.
+        // So that the kernels are compiled in this crate and not in those that ask for them.
+        #[inline(never)]
         pub(super) fn quantizer_of(format: cera_quant::acts::ActFormat) -> Option<cera_quant::kernels::QuantizeFn> {
             use cera_quant::acts::ActFormat;
 

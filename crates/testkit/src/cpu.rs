@@ -1,6 +1,6 @@
 //! What this CPU has, asked of the standard library: the engine's probe is what tests judge.
 
-/// Whether this CPU has all of these features of x86-64; `false` on other architectures.
+/// Whether this CPU has all of these features of x86-64.
 ///
 /// # Panics
 /// If a name is none of a feature that a tier needs.
@@ -24,8 +24,24 @@ pub fn has_all(names: &[&str]) -> bool {
     })
 }
 
-/// Whether this CPU has all of these features of x86-64; `false` on other architectures.
-#[cfg(not(target_arch = "x86_64"))]
+/// Whether this CPU has all of these features of AArch64.
+///
+/// # Panics
+/// If a name is none of a feature that a tier needs.
+#[cfg(target_arch = "aarch64")]
+pub fn has_all(names: &[&str]) -> bool {
+    use std::arch::is_aarch64_feature_detected;
+
+    names.iter().all(|name| match *name {
+        "neon" => is_aarch64_feature_detected!("neon"),
+        "dotprod" => is_aarch64_feature_detected!("dotprod"),
+        "i8mm" => is_aarch64_feature_detected!("i8mm"),
+        other => panic!("no test knows the feature {other}"),
+    })
+}
+
+/// Whether this CPU has all of these features: `false` on architectures without tiers.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn has_all(_names: &[&str]) -> bool {
     false
 }

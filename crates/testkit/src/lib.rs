@@ -12,6 +12,7 @@ pub mod gguf;
 pub mod hostile;
 pub mod measure;
 pub mod oracle;
+pub mod parity;
 pub mod rng;
 pub mod toy;
 pub mod weights;

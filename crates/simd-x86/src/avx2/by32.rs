@@ -1,6 +1,6 @@
 //! Products of formats of 32 elements a block.
 
-use cera_simd::matrix::by32::{Codes32, Products32};
+use cera_simd::matrix::by32::{By32, Bytes, Codes32, Products32};
 use cera_simd::matrix::records::{Record32, int};
 use cera_simd::matrix::vectors::Vectors;
 use cera_simd::matrix::{Blocks, Sums};
@@ -11,6 +11,8 @@ use super::sums::words;
 use super::vectors::I;
 
 impl Products32 for Lanes {
+    type Wide32<B: Codes32> = By32<Bytes<B>>;
+
     #[inline(always)]
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,

@@ -41,6 +41,7 @@ impl Vectors for Lanes {
         fn or(a: I, b: I) -> I = _mm256_or_si256;
         fn xor(a: I, b: I) -> I = _mm256_xor_si256;
         fn add32(a: I, b: I) -> I = _mm256_add_epi32;
+        fn sub8(a: I, b: I) -> I = _mm256_sub_epi8;
         fn bits(a: F) -> I = _mm256_castps_si256;
         fn as_f32(a: I) -> F = _mm256_castsi256_ps;
         fn to_f32(a: I) -> F = _mm256_cvtepi32_ps;

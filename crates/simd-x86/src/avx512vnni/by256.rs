@@ -1,6 +1,6 @@
 //! Products of formats of 256 elements a block.
 
-use cera_simd::matrix::by256::{Codes256, Products256, ScalesOf};
+use cera_simd::matrix::by256::{By256, Bytes, Codes256, Products256, ScalesOf};
 use cera_simd::matrix::records::{Record256, Word, int};
 use cera_simd::matrix::vectors::Vectors;
 use cera_simd::matrix::{Blocks, Sums};
@@ -10,6 +10,9 @@ use super::lanes::Lanes;
 use super::vectors::I;
 
 impl Products256 for Lanes {
+    type Wide256<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> =
+        By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>;
+
     #[inline(always)]
     fn add_group<
         B: Codes256<SCALES, MINIMA>,

@@ -1,6 +1,6 @@
 //! Products of formats of 32 elements a block.
 
-use cera_simd::matrix::by32::{Codes32, Products32};
+use cera_simd::matrix::by32::{By32, Bytes, Codes32, Products32};
 use cera_simd::matrix::records::{Record32, int};
 use cera_simd::matrix::vectors::Vectors;
 use cera_simd::matrix::{Blocks, Sums};
@@ -10,6 +10,8 @@ use super::lanes::Lanes;
 use super::vectors::I;
 
 impl Products32 for Lanes {
+    type Wide32<B: Codes32> = By32<Bytes<B>>;
+
     /// An outer product for each vector of codes: a word of activations in a register meets the codes of all groups.
     /// The chains of dot products start at `-offset * sum of the activation codes`.
     #[inline(always)]

@@ -52,6 +52,7 @@ impl<T: Copy> Vectors for Lanes<T> {
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512;
         fn add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32;
         fn dot2(acc: __m512i, a: __m512i, b: __m512i) -> __m512i = _mm512_dpwssd_epi32;
+        fn sub8(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi8;
         fn bits(a: __m512) -> __m512i = _mm512_castps_si512;
         fn as_f32(a: __m512i) -> __m512 = _mm512_castsi512_ps;
         fn to_f32(a: __m512i) -> __m512 = _mm512_cvtepi32_ps;

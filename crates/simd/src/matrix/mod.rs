@@ -28,7 +28,8 @@ const RESIDENT: usize = 320 << 10;
 /// Tokens from which on strips are unpacked beforehand.
 const UNPACK_FROM: usize = 32;
 
-/// A block of each of some groups of rows, and which part of it the group is.
+/// A block of each of some groups of rows, and which part of it the group is. Where so many groups divide a strip, they are
+/// parts of one block that follow each other.
 pub type Blocks<'a, B, const R: usize> = [(&'a B, usize); R];
 
 /// A sum for each of some groups of rows and tokens.
@@ -50,15 +51,31 @@ pub trait Kernel<T: Vectors> {
         x: &[Self::Record; C],
         acc: &mut Sums<T::F, R, C>,
     );
+
+    /// Brings sums that are kept in another arrangement to that of rows in lanes, at the end.
+    #[inline(always)]
+    fn finish<const R: usize, const C: usize>(_t: T, _acc: &mut Sums<T::F, R, C>) {}
 }
 
 /// A [`Kernel`] whose blocks may be unpacked beforehand, which pays where many tokens meet them.
 pub trait Unpack<T: Vectors>: Kernel<T> {
     /// The kernel of unpacked blocks.
-    type Unpacked: Kernel<T, Record = Self::Record>;
+    type Unpacked: Wide<T, Self>;
+}
+
+/// The kernel of the blocks of `K`, unpacked.
+pub trait Wide<T: Vectors, K: Kernel<T> + ?Sized>: Kernel<T> {
+    /// Whether the records of the tokens of a tile are arranged beforehand.
+    const ARRANGES: bool = false;
 
     /// Unpacks a part of a block.
-    fn unpack(t: T, block: &Self::Block, part: usize, out: &mut <Self::Unpacked as Kernel<T>>::Block);
+    fn unpack(t: T, block: &K::Block, part: usize, out: &mut Self::Block);
+
+    /// The records of the tokens of a tile as this kernel reads them, where they are arranged.
+    #[inline(always)]
+    fn arrange<const C: usize>(_t: T, _x: &[K::Record; C]) -> [Self::Record; C] {
+        unreachable!("the records are read as they are")
+    }
 }
 
 /// Groups times tokens that one register tile computes.
@@ -84,8 +101,14 @@ pub struct Job<'a, 'b> {
 /// Computes a [`Job`].
 pub type Tile = for<'a, 'b> unsafe fn(&Job<'a, 'b>);
 
-/// The register tiles of a kernel: `tiles[r - 1][c - 1]` computes `r` groups of `c` tokens.
-pub type Tiles<const R: usize, const C: usize> = [[Tile; C]; R];
+/// The register tiles of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Tiles<const R: usize, const C: usize> {
+    /// Groups of rows of the widest. Those of all matrices are a multiple of it, or of a divisor of it with tiles of its own.
+    pub groups: usize,
+    /// `tiles[r][c]` computes `groups - (R - 1) + r` groups of `c + 1` tokens.
+    pub tiles: [[Tile; C]; R],
+}
 
 /// The body of a [`Tile`] of `R` groups and `C` tokens.
 #[inline(always)]
@@ -95,6 +118,10 @@ pub fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job:
     let parts = const { STRIP_ROWS / T::ROWS };
     let kb = args.w.blocks();
     let strips: &[K::Block] = bytemuck::cast_slice(strips);
+    // A tile that divides a strip lies in one, and the compiler shall know it: one address leads to all of its groups.
+    let one = const { STRIP_ROWS.is_multiple_of(T::ROWS * R) };
+    let first_part = group % parts;
+    debug_assert!(!one || group.is_multiple_of(R), "group {group} begins a tile");
     let mut blocks: [&[K::Block]; R] = [&[]; R];
     for (r, blocks) in blocks.iter_mut().enumerate() {
         *blocks = &strips[(group + r) / parts * kb..][..kb];
@@ -103,11 +130,22 @@ pub fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job:
     let mut records: &[K::Record] = bytemuck::cast_slice(records);
     #[allow(clippy::needless_range_loop, reason = "one index counts in several strips")]
     for b in 0..kb {
-        let (now, later) = records.split_at(width);
-        let Some(x) = now[token..].first_chunk::<C>() else { unreachable!("the tile has these tokens") };
+        let (records_now, later) = records.split_at(width);
+        let Some(x) = records_now[token..].first_chunk::<C>() else {
+            unreachable!("the tile has these tokens")
+        };
         records = later;
-        K::blocks(t, std::array::from_fn(|r| (&blocks[r][b], (group + r) % parts)), x, &mut acc);
+        let mut now = [(&blocks[0][b], first_part); R];
+        unrolled!(r < R {
+            now[r] = if one {
+                (&blocks[0][b], first_part + r)
+            } else {
+                (&blocks[r][b], (group + r) % parts)
+            };
+        });
+        K::blocks(t, now, x, &mut acc);
     }
+    K::finish(t, &mut acc);
     let m = args.w.m();
     if row + R * T::ROWS <= m {
         unrolled!(c < C {
@@ -140,8 +178,25 @@ pub fn unpack<T: Vectors, K: Unpack<T>>(t: T, strips: &[u8], out: &mut [u8]) {
     let out: &mut [<K::Unpacked as Kernel<T>>::Block] = bytemuck::cast_slice_mut(out);
     for (block, out) in blocks.iter().zip(out) {
         for part in 0..STRIP_ROWS / T::ROWS {
-            K::unpack(t, block, part, out);
+            K::Unpacked::unpack(t, block, part, out);
         }
+    }
+}
+
+/// Arranges the records of `C` tokens of a column tile, block after block: `token` is the first of them, `width` the
+/// tokens of the column tile.
+#[inline(always)]
+pub fn arrange<T: Vectors, K: Unpack<T>, const C: usize>(
+    t: T,
+    records: &[u8],
+    (width, token): (usize, usize),
+    out: &mut [u8],
+) {
+    let records: &[K::Record] = bytemuck::cast_slice(records);
+    let out: &mut [<K::Unpacked as Kernel<T>>::Record] = bytemuck::cast_slice_mut(out);
+    for (x, out) in records.chunks_exact(width).zip(out.as_chunks_mut::<C>().0) {
+        let Some(x) = x[token..].first_chunk::<C>() else { unreachable!("the tile has these tokens") };
+        *out = K::Unpacked::arrange(t, x);
     }
 }
 
@@ -152,15 +207,30 @@ pub struct Unpacked {
     pub unpack: unsafe fn(&[u8], &mut [u8]),
     /// Bytes of an unpacked block.
     pub block_bytes: usize,
+    /// Arranges records, as [`arrange`], if the tile needs it.
+    pub arrange: Option<Arrange>,
+    /// Bytes of an arranged record.
+    pub record_bytes: usize,
     /// The register tile.
     pub tile: Tile,
     /// Groups and tokens of the register tile.
     pub shape: (usize, usize),
 }
 
+/// Arranges the records of a tile: those of a column tile, its tokens and the first of the tile, and the arranged ones.
+pub type Arrange = unsafe fn(&[u8], (usize, usize), &mut [u8]);
+
 thread_local! {
-    /// The unpacked strips of a worker.
-    static UNPACKED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    /// The unpacked strips of a worker, and the arranged records.
+    static UNPACKED: RefCell<[Vec<Line>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+/// The first bytes of memory that grows as needed.
+fn first_bytes(memory: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
+    if memory.len() < bytes.div_ceil(64) {
+        memory.resize(bytes.div_ceil(64), Line::zeroed());
+    }
+    &mut bytemuck::cast_slice_mut(memory)[..bytes]
 }
 
 /// A line of the caches.
@@ -192,23 +262,19 @@ pub unsafe fn run<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(
     let packed_bytes = args.w.blocks() * size_of::<K::Block>();
     let strip_bytes =
         args.w.blocks() * unpacked.map_or(size_of::<K::Block>(), |unpacked| unpacked.block_bytes);
-    let groups = unpacked.map_or(R, |unpacked| unpacked.shape.0);
+    let groups = unpacked.map_or(tiles.groups, |unpacked| unpacked.shape.0);
     let resident = (RESIDENT / strip_bytes.max(1) / groups * groups).max(groups);
-    UNPACKED.with_borrow_mut(|memory| {
+    UNPACKED.with_borrow_mut(|[memory, arranged]| {
         let mut first = args.strips.start;
         while first < args.strips.end {
             let strips = first..args.strips.end.min(first + resident);
             first = strips.end;
             let packed = &args.w.bytes()[strips.start * packed_bytes..strips.end * packed_bytes];
             let panels = unpacked.map(|unpacked| {
-                let bytes = strips.len() * strip_bytes;
-                if memory.len() < bytes.div_ceil(64) {
-                    memory.resize(bytes.div_ceil(64), Line::zeroed());
-                }
-                let panels = &mut bytemuck::cast_slice_mut(memory)[..bytes];
+                let panels = first_bytes(memory, strips.len() * strip_bytes);
                 // SAFETY: promised by the caller.
                 unsafe { (unpacked.unpack)(packed, panels) };
-                (unpacked, &*panels)
+                (unpacked, &*panels, &mut *arranged)
             });
             // SAFETY: promised by the caller.
             unsafe { run_strips(t, args, (&strips, packed), tiles, panels) };
@@ -225,32 +291,47 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
     args: &GemmArgs<'_>,
     (range, packed): (&Range<usize>, &[u8]),
     tiles: &Tiles<R, C>,
-    panels: Option<(Unpacked, &[u8])>,
+    mut panels: Option<(Unpacked, &[u8], &mut Vec<Line>)>,
 ) {
     let all = range.len() * (STRIP_ROWS / T::ROWS);
     // The strips that come next are fetched bit by bit, to be in the caches when these are done.
-    let steps = panels.map_or(1, |(unpacked, _)| args.tiles.len() * (args.x.tile() / unpacked.shape.1));
+    let steps =
+        panels.as_ref().map_or(1, |(unpacked, ..)| args.tiles.len() * (args.x.tile() / unpacked.shape.1));
     let mut next = packed.chunks(packed.len().div_ceil(steps).max(1));
     for tile in args.tiles.clone() {
         let (width, records) = args.x.tile_records(tile);
-        let run = |run: Tile, strips, group, token| {
-            let (row, first) = (range.start * STRIP_ROWS + group * T::ROWS, tile * args.x.tile());
+        let first = tile * args.x.tile();
+        let run = |run: Tile,
+                   strips: &[u8],
+                   group,
+                   (records, width, token, first): (&[u8], usize, usize, usize)| {
+            let row = range.start * STRIP_ROWS + group * T::ROWS;
             // SAFETY: promised by the caller.
             unsafe { run(&Job { args, strips, group, row, records, width, token, first }) };
         };
         let (mut wide_groups, mut wide_tokens) = (0, 0);
-        if let Some((Unpacked { tile, shape: (groups, tokens), .. }, panels)) = panels {
+        if let Some((unpacked, panels, memory)) = &mut panels {
+            let (groups, tokens) = unpacked.shape;
             (wide_groups, wide_tokens) = (all / groups * groups, width / tokens * tokens);
             for token in (0..wide_tokens).step_by(tokens) {
                 next.next().into_iter().for_each(|next| prefetch(t, next, packed.len()));
+                let mut x = (records, width, token, first);
+                if let Some(arrange) = unpacked.arrange {
+                    let arranged = first_bytes(memory, args.w.blocks() * tokens * unpacked.record_bytes);
+                    // SAFETY: promised by the caller.
+                    unsafe { arrange(records, (width, token), arranged) };
+                    x = (arranged, tokens, 0, first + token);
+                }
                 for group in (0..wide_groups).step_by(groups) {
-                    run(tile, panels, group, token);
+                    run(unpacked.tile, panels, group, x);
                 }
             }
         }
         // What that tile leaves: groups of its tokens, and tokens of all groups.
         for (groups, tokens) in [(wide_groups..all, 0..wide_tokens), (0..all, wide_tokens..width)] {
-            cover(groups, tokens, tiles, |tile, group, token| run(tile, packed, group, token));
+            cover(groups, tokens, tiles, |tile, group, token| {
+                run(tile, packed, group, (records, width, token, first));
+            });
         }
     }
 }
@@ -267,9 +348,10 @@ fn cover<const R: usize, const C: usize>(
     }
     // Tokens are shared out evenly, so that no register tile is much narrower than the others.
     let step = tokens.len().div_ceil(tokens.len().div_ceil(C));
-    for group in groups.clone().step_by(R) {
+    for group in groups.clone().step_by(tiles.groups) {
+        let missing = tiles.groups - tiles.groups.min(groups.end - group);
         for token in tokens.clone().step_by(step) {
-            run(tiles[R.min(groups.end - group) - 1][step.min(tokens.end - token) - 1], group, token);
+            run(tiles.tiles[R - 1 - missing][step.min(tokens.end - token) - 1], group, token);
         }
     }
 }

@@ -21,6 +21,9 @@ pub trait Vectors: Machine {
     type F: Copy;
     /// The rows: a strip has `16 / ROWS` parts.
     const ROWS: usize;
+    /// Whether the tier multiplies codes as signed bytes: unpacked blocks then hold `code - OFFSET`, and the whole minima
+    /// of a row four in a word.
+    const SIGNED: bool = false;
 
     /// Part `part` of a vector in memory.
     fn load(self, vector: &Vector, part: usize) -> Self::I;
@@ -60,6 +63,8 @@ pub trait Vectors: Machine {
     fn sar(self, a: Self::I, by: u32) -> Self::I;
     /// `a + b` of 32 bits.
     fn add32(self, a: Self::I, b: Self::I) -> Self::I;
+    /// `a - b` of 8 bits, modulo 2^8.
+    fn sub8(self, a: Self::I, b: Self::I) -> Self::I;
     /// `acc` plus the two products of i16 in each i32.
     fn dot2(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 
@@ -75,6 +80,12 @@ pub trait Vectors: Machine {
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `c - a * b` with one rounding.
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+
+    /// The high four bits of every byte.
+    #[inline(always)]
+    fn high4(self, v: Self::I) -> Self::I {
+        self.and(self.shr(v, 4), self.splat8(0x0f))
+    }
 
     /// +0 in every row.
     #[inline(always)]
@@ -105,7 +116,7 @@ pub fn low<T: Vectors>(t: T, v: T::I) -> T::I {
 /// The four bits of every byte that a nibble vector has in its high halves.
 #[inline(always)]
 pub fn high<T: Vectors>(t: T, v: T::I) -> T::I {
-    t.and(t.shr(v, 4), t.splat8(0x0f))
+    t.high4(v)
 }
 
 /// Vector `v` of the codes of 32 elements of nibbles: vector `v` of four has element `4v` in its low and `16 + 4v` in its

@@ -11,9 +11,10 @@ use std::marker::PhantomData;
 use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
 
+use super::by32::to_signed;
 use super::records::{Record256, float, int};
 use super::vectors::{AHEAD, Vector, Vectors, prefetch};
-use super::{Blocks, Kernel, Sums, Unpack};
+use super::{Blocks, Kernel, Sums, Unpack, Wide};
 
 pub use iq4_xs::Iq4Xs;
 pub use q2_k::Q2K;
@@ -39,10 +40,10 @@ pub trait Codes256<const SCALES: usize, const MINIMA: usize> {
     /// Vector `v` of the codes of group `group` of 32 elements: its bytes are those of elements `4v..4v + 4`.
     fn code<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize, v: usize) -> T::I;
 
-    /// `code - OFFSET` as signed bytes, for formats with an offset of 128.
+    /// `code - OFFSET` as signed bytes.
     #[inline(always)]
     fn signed<T: Vectors>(t: T, block: &Self::Block, group: usize, part: usize, v: usize) -> T::I {
-        t.xor(Self::code(t, block, group, part, v), t.splat8(0x80))
+        to_signed(t, Self::code(t, block, group, part, v), Self::OFFSET)
     }
 
     /// The scale of the scales.
@@ -62,7 +63,8 @@ pub trait Codes256<const SCALES: usize, const MINIMA: usize> {
         scales[i]
     }
 
-    /// The minima of pieces `2i` and `2i + 1` as two i16, and the scale of the minima.
+    /// The minima of pieces `2i` and `2i + 1` as two i16, and the scale of the minima. If the tier is [`Vectors::SIGNED`],
+    /// those of pieces `4i..4i + 4` as bytes, in half as many vectors.
     #[inline(always)]
     fn minima<T: Vectors>(t: T, _block: &Self::Block, _part: usize) -> ([T::I; MINIMA], T::F) {
         ([t.splat32(0); MINIMA], t.zero())
@@ -74,6 +76,9 @@ pub type ScalesOf<I, const SCALES: usize, const R: usize> = [[I; SCALES]; R];
 
 /// How a tier forms the exact sums of products of formats of 256 elements.
 pub trait Products256: Vectors {
+    /// The kernel of a format's unpacked blocks.
+    type Wide256<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize>: Wide<Self, By256<B, SCALES, MINIMA>>;
+
     /// Adds group `group` of 32 elements of a part of each of some blocks to the sums of `scale * (code - OFFSET)` times
     /// the codes of the activations.
     fn add_group<
@@ -89,6 +94,17 @@ pub trait Products256: Vectors {
         x: &[Record256; C],
         sums: &mut Sums<Self::I, R, C>,
     );
+
+    /// The sums of whole minima, as [`Codes256::minima`] gives them, times the sums of the codes of their pieces.
+    #[inline(always)]
+    fn minima<const MINIMA: usize>(self, minima: &[Self::I; MINIMA], x: &Record256) -> Self::I {
+        let pairs: &[_] = if MINIMA == 4 { &x.sums32 } else { &x.sums16 };
+        let mut sum = self.splat32(0);
+        for (&minima, &pair) in minima.iter().zip(pairs) {
+            sum = self.dot2(sum, minima, self.splat32(int(pair)));
+        }
+        sum
+    }
 }
 
 /// The kernel of a format of 256 elements a block.
@@ -151,7 +167,14 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Code
 
     #[inline(always)]
     fn code<T: Vectors>(t: T, block: &Unpacked256, group: usize, part: usize, v: usize) -> T::I {
+        assert!(!T::SIGNED, "the codes are signed");
         t.load(&block.groups[group][v], part)
+    }
+
+    #[inline(always)]
+    fn signed<T: Vectors>(t: T, block: &Unpacked256, group: usize, part: usize, v: usize) -> T::I {
+        let code = t.load(&block.groups[group][v], part);
+        if T::SIGNED { code } else { to_signed(t, code, B::OFFSET) }
     }
 
     #[inline(always)]
@@ -183,13 +206,19 @@ impl<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Code
 impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> Unpack<T>
     for By256<B, SCALES, MINIMA>
 {
-    type Unpacked = By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>;
+    type Unpacked = T::Wide256<B, SCALES, MINIMA>;
+}
 
+impl<T: Products256, B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize>
+    Wide<T, By256<B, SCALES, MINIMA>> for By256<Bytes<B, SCALES, MINIMA>, SCALES, MINIMA>
+{
     #[inline(always)]
     fn unpack(t: T, block: &B::Block, part: usize, out: &mut Unpacked256) {
         for (group, out) in out.groups.iter_mut().enumerate() {
             unrolled!(v in [0 4 1 5 2 6 3 7] {
-                t.put(B::code(t, block, group, part, v), &mut out[v], part);
+                let signed = T::SIGNED;
+                let code = if signed { B::signed(t, block, group, part, v) } else { B::code(t, block, group, part, v) };
+                t.put(code, &mut out[v], part);
             });
         }
         t.put(t.bits(B::d(t, block, part)), &mut out.d, part);
@@ -227,20 +256,14 @@ impl<I: Copy, F: Copy, const MINIMA: usize> Scales<I, F, MINIMA> {
 
     /// The two links of the chains: adds a block, of which `sum` are the exact products of scales and codes, to `acc`.
     #[inline(always)]
-    fn link<T: Vectors<I = I, F = F>>(&self, t: T, sum: I, x: &Record256, acc: F) -> F {
+    fn link<T: Products256<I = I, F = F>>(&self, t: T, sum: I, x: &Record256, acc: F) -> F {
         let scale = t.splat(float(x.scale));
         let acc = t.fma(t.mul(self.d, scale), t.to_f32(sum), acc);
-        let pairs: &[_] = match MINIMA {
-            0 => return acc,
-            4 => &x.sums32,
-            8 => &x.sums16,
-            _ => unreachable!("minima are of 32 or of 16 elements"),
-        };
-        let mut sum = t.splat32(0);
-        for (&minima, &pair) in self.minima.iter().zip(pairs) {
-            sum = t.dot2(sum, minima, t.splat32(int(pair)));
+        if MINIMA == 0 {
+            return acc;
         }
-        t.fnma(t.mul(self.dmin, scale), t.to_f32(sum), acc)
+        const { assert!(matches!(MINIMA, 0 | 4 | 8), "minima are of 32 or of 16 elements") };
+        t.fnma(t.mul(self.dmin, scale), t.to_f32(t.minima(&self.minima, x)), acc)
     }
 }
 

@@ -55,7 +55,11 @@ impl Codes256<16, 8> for Q2K {
     fn minima<T: Vectors>(t: T, block: &Block, part: usize) -> ([T::I; 8], T::F) {
         let mut all = [t.splat32(0); 8];
         for (v, vector) in block.scales.iter().enumerate() {
-            let four = t.and(t.shr(t.load(vector, part), 4), t.splat8(0x0f));
+            let four = t.high4(t.load(vector, part));
+            if T::SIGNED {
+                all[v] = four;
+                continue;
+            }
             for i in 0..2 {
                 all[2 * v + i] = t.or(byte(t, four, 2 * i), t.shl(byte(t, four, 2 * i + 1), 16));
             }

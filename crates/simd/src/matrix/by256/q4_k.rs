@@ -78,6 +78,10 @@ impl Head {
     fn minima<T: Vectors>(&self, t: T, part: usize) -> ([T::I; 4], T::F) {
         let [_, minima] = self.numbers(t, part);
         let mut pairs = [t.splat32(0); 4];
+        if T::SIGNED {
+            pairs[..2].copy_from_slice(&minima);
+            return (pairs, t.load_f16(&self.dmin, part));
+        }
         for (i, pair) in pairs.iter_mut().enumerate() {
             let (word, first) = (minima[i / 2], 2 * (i % 2));
             *pair = t.or(byte(t, word, first), t.shl(byte(t, word, first + 1), 16));

@@ -11,7 +11,7 @@ use cera_quant::Format;
 
 use super::records::{Record32, float};
 use super::vectors::{AHEAD, Vector, Vectors, prefetch};
-use super::{Blocks, Kernel, Sums, Unpack};
+use super::{Blocks, Kernel, Sums, Unpack, Wide};
 
 pub use nibbles::{Iq4Nl, Mxfp4, Q4_0, Q4_1};
 pub use q5::{Q5_0, Q5_1};
@@ -37,10 +37,10 @@ pub trait Codes32 {
     /// Vector `v` of the codes of 32 elements: its bytes are those of elements `4v..4v + 4`.
     fn code<T: Vectors>(t: T, block: &Self::Block, part: usize, v: usize) -> T::I;
 
-    /// `code - OFFSET` as signed bytes, for formats with an offset of 128.
+    /// `code - OFFSET` as signed bytes.
     #[inline(always)]
     fn signed<T: Vectors>(t: T, block: &Self::Block, part: usize, v: usize) -> T::I {
-        t.xor(Self::code(t, block, part, v), t.splat8(0x80))
+        to_signed(t, Self::code(t, block, part, v), Self::OFFSET)
     }
 
     /// The scale of every row.
@@ -53,8 +53,21 @@ pub trait Codes32 {
     }
 }
 
+/// `code - OFFSET` as signed bytes.
+#[inline(always)]
+pub(super) fn to_signed<T: Vectors>(t: T, code: T::I, offset: i32) -> T::I {
+    match offset {
+        0 => code,
+        128 => t.xor(code, t.splat8(0x80)),
+        _ => t.sub8(code, t.splat8(offset as u8)),
+    }
+}
+
 /// How a tier forms the exact sums of products of formats of 32 elements.
 pub trait Products32: Vectors {
+    /// The kernel of a format's unpacked blocks.
+    type Wide32<B: Codes32>: Wide<Self, By32<B>>;
+
     /// The sums of `code - OFFSET` times the codes of the activations, of a part of each of some blocks with each record.
     fn products<B: Codes32, const R: usize, const C: usize>(
         self,
@@ -114,7 +127,14 @@ impl<B: Codes32> Codes32 for Bytes<B> {
 
     #[inline(always)]
     fn code<T: Vectors>(t: T, block: &Unpacked32, part: usize, v: usize) -> T::I {
+        assert!(!T::SIGNED, "the codes are signed");
         t.load(&block.codes[v], part)
+    }
+
+    #[inline(always)]
+    fn signed<T: Vectors>(t: T, block: &Unpacked32, part: usize, v: usize) -> T::I {
+        let code = t.load(&block.codes[v], part);
+        if T::SIGNED { code } else { to_signed(t, code, B::OFFSET) }
     }
 
     #[inline(always)]
@@ -129,12 +149,15 @@ impl<B: Codes32> Codes32 for Bytes<B> {
 }
 
 impl<T: Products32, B: Codes32> Unpack<T> for By32<B> {
-    type Unpacked = By32<Bytes<B>>;
+    type Unpacked = T::Wide32<B>;
+}
 
+impl<T: Products32, B: Codes32> Wide<T, By32<B>> for By32<Bytes<B>> {
     #[inline(always)]
     fn unpack(t: T, block: &B::Block, part: usize, out: &mut Unpacked32) {
         unrolled!(v in [0 4 1 5 2 6 3 7] {
-            t.put(B::code(t, block, part, v), &mut out.codes[v], part);
+            let code = if T::SIGNED { B::signed(t, block, part, v) } else { B::code(t, block, part, v) };
+            t.put(code, &mut out.codes[v], part);
         });
         t.put(t.bits(B::scale(t, block, part)), &mut out.scale, part);
         if B::MINIMA {

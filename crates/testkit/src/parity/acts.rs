@@ -1,10 +1,10 @@
 //! The quantizers of the tiers against the scalar one, byte for byte.
 
+use crate::gemm::extreme_activations;
+use crate::rng::Rng;
 use cera_quant::acts::{ActFormat, quantize_tile};
-use cera_testkit::gemm::extreme_activations;
-use cera_testkit::rng::Rng;
 
-use super::{Tier, available};
+use super::Tier;
 
 fn run(tier: &Tier, format: ActFormat, x: &[f32], k: usize) -> Option<Vec<u8>> {
     let quantize = (tier.kernels.quantize)(format)?;
@@ -31,19 +31,19 @@ fn difference(tier: &Tier, format: ActFormat, x: &[f32], k: usize) -> Option<Str
     ))
 }
 
-#[test]
-fn records_of_every_shape_have_the_scalar_bytes() {
+/// The test of that name.
+pub fn records_of_every_shape_have_the_scalar_bytes(tiers: &[Tier]) {
     let (mut rng, mut failures) = (Rng::new(1), Vec::new());
-    for tier in available() {
+    for tier in tiers {
         for format in ActFormat::ALL {
             for n in [2, 3, 4, 9, 17] {
                 for k in (1..=40).chain([63, 64, 96, 255, 256, 257, 512, 1000]) {
                     let x = extreme_activations(n, k, &mut rng);
-                    failures.extend(difference(&tier, format, &x, k));
-                    failures.extend(difference(&tier, format, &x[..k], k));
+                    failures.extend(difference(tier, format, &x, k));
+                    failures.extend(difference(tier, format, &x[..k], k));
                 }
             }
-            if let Some(records) = run(&tier, format, &[], 32) {
+            if let Some(records) = run(tier, format, &[], 32) {
                 assert!(records.is_empty(), "no tokens");
             }
         }
@@ -52,8 +52,7 @@ fn records_of_every_shape_have_the_scalar_bytes() {
 }
 
 /// Ties, subnormals, the largest and smallest maxima that have codes, and what is not finite, in every place.
-#[test]
-fn records_of_special_numbers_have_the_scalar_bytes() {
+pub fn records_of_special_numbers_have_the_scalar_bytes(tiers: &[Tier]) {
     let (mut rng, mut failures) = (Rng::new(2), Vec::new());
     let tiny = f32::from_bits((127 - 100) << 23);
     let below_tiny = f32::from_bits(tiny.to_bits() - 1);
@@ -81,7 +80,7 @@ fn records_of_special_numbers_have_the_scalar_bytes() {
         f32::NAN,
         f32::from_bits(0xff80_0001),
     ];
-    for tier in available() {
+    for tier in tiers {
         for format in ActFormat::ALL {
             for k in [32, 256] {
                 for &value in &special {
@@ -90,7 +89,7 @@ fn records_of_special_numbers_have_the_scalar_bytes() {
                     x[k..2 * k].fill(value);
                     x[2 * k + rng.below(k)] = value;
                     x[rng.below(k)] = rng.pick(&special[..10]);
-                    failures.extend(difference(&tier, format, &x, k).map(|d| format!("{value:e}: {d}")));
+                    failures.extend(difference(tier, format, &x, k).map(|d| format!("{value:e}: {d}")));
                 }
             }
         }
@@ -98,9 +97,9 @@ fn records_of_special_numbers_have_the_scalar_bytes() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-#[test]
-fn wrong_lengths_panic() {
-    for tier in available() {
+/// The test of that name.
+pub fn wrong_lengths_panic(tiers: &[Tier]) {
+    for tier in tiers {
         for format in ActFormat::ALL {
             let Some(quantize) = (tier.kernels.quantize)(format) else { continue };
             for (len, k, bytes) in [(65, 32, 4096), (64, 32, 8), (32, 0, 0)] {

@@ -1,5 +1,6 @@
 //! The f32 operations of the tiers against the scalar ones.
 
+use crate::rng::Rng;
 use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
@@ -7,9 +8,8 @@ use cera_quant::ops::{
     RopeArgs, RopePairs, Visible, part_len,
 };
 use cera_quant::scalar;
-use cera_testkit::rng::Rng;
 
-use super::{Tier, available, difference};
+use super::{Tier, difference};
 
 /// Every length of a tail, with and without whole registers before it.
 fn lengths() -> impl Iterator<Item = usize> {
@@ -32,15 +32,21 @@ fn values(len: usize, rng: &mut Rng) -> Vec<f32> {
 }
 
 /// Runs a case on every tier and collects what differs from the scalar result.
-fn check(failures: &mut Vec<String>, case: &str, expected: &[f32], run: impl Fn(&Tier) -> Vec<f32>) {
+fn check(
+    tiers: &[Tier],
+    failures: &mut Vec<String>,
+    case: &str,
+    expected: &[f32],
+    run: impl Fn(&Tier) -> Vec<f32>,
+) {
     assert!(expected.iter().all(|x| !x.is_nan()), "{case}: NaN prove nothing");
-    for tier in available() {
-        failures.extend(difference(&run(&tier), expected).map(|d| format!("{} {case}: {d}", tier.label)));
+    for tier in tiers {
+        failures.extend(difference(&run(tier), expected).map(|d| format!("{} {case}: {d}", tier.label)));
     }
 }
 
-#[test]
-fn norms_have_the_scalar_bits() {
+/// The test of that name.
+pub fn norms_have_the_scalar_bits(tiers: &[Tier]) {
     let (mut rng, mut failures) = (Rng::new(1), Vec::new());
     for len in lengths().filter(|&len| len > 0) {
         let (x, weight) = (values(3 * len, &mut rng), values(len, &mut rng));
@@ -50,7 +56,7 @@ fn norms_have_the_scalar_bits() {
             out
         };
         let expected = norm(&scalar::ops::rms_norm);
-        check(&mut failures, &format!("{len}"), &expected, |tier| {
+        check(tiers, &mut failures, &format!("{len}"), &expected, |tier| {
             // SAFETY: the tier is available.
             norm(&|args| unsafe { (tier.kernels.ops.rms_norm)(args) })
         });
@@ -58,8 +64,8 @@ fn norms_have_the_scalar_bits() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-#[test]
-fn sums_and_gates_have_the_scalar_bits() {
+/// The test of that name.
+pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
     let (mut rng, mut failures) = (Rng::new(2), Vec::new());
     for len in lengths() {
         let (x, y) = (values(len, &mut rng), values(len, &mut rng));
@@ -69,7 +75,7 @@ fn sums_and_gates_have_the_scalar_bits() {
             acc
         };
         let expected = add(&scalar::ops::add);
-        check(&mut failures, &format!("add {len}"), &expected, |tier| {
+        check(tiers, &mut failures, &format!("add {len}"), &expected, |tier| {
             // SAFETY: the tier is available.
             add(&|args| unsafe { (tier.kernels.ops.add)(args) })
         });
@@ -80,7 +86,7 @@ fn sums_and_gates_have_the_scalar_bits() {
                 gate
             };
             let expected = gated(&scalar::ops::gated);
-            check(&mut failures, &format!("{activation:?} {len}"), &expected, |tier| {
+            check(tiers, &mut failures, &format!("{activation:?} {len}"), &expected, |tier| {
                 // SAFETY: the tier is available.
                 gated(&|args| unsafe { (tier.kernels.ops.gated)(args) })
             });
@@ -89,8 +95,8 @@ fn sums_and_gates_have_the_scalar_bits() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-#[test]
-fn rotations_have_the_scalar_bits() {
+/// The test of that name.
+pub fn rotations_have_the_scalar_bits(tiers: &[Tier]) {
     let (mut rng, mut failures) = (Rng::new(3), Vec::new());
     for p in lengths() {
         for (pairs, rest) in [(RopePairs::Half, 0), (RopePairs::Half, 5), (RopePairs::Interleaved, 3)] {
@@ -103,7 +109,7 @@ fn rotations_have_the_scalar_bits() {
                 x
             };
             let expected = rope(&scalar::ops::rope);
-            check(&mut failures, &format!("{pairs:?} {p} of {head_dim}"), &expected, |tier| {
+            check(tiers, &mut failures, &format!("{pairs:?} {p} of {head_dim}"), &expected, |tier| {
                 // SAFETY: the tier is available.
                 rope(&|args| unsafe { (tier.kernels.ops.rope)(args) })
             });
@@ -163,7 +169,7 @@ fn fill<T: Elem>(
 }
 
 /// Tiles of several tokens, whole and in parts.
-fn tile_cases<T: Elem>(failures: &mut Vec<String>, pages: KvPages<'_, T>, rng: &mut Rng) {
+fn tile_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>, pages: KvPages<'_, T>, rng: &mut Rng) {
     let KvShape { k_dim, v_dim, .. } = pages.shape();
     let tiles = [
         (2, 1, 1, None),
@@ -182,7 +188,7 @@ fn tile_cases<T: Elem>(failures: &mut Vec<String>, pages: KvPages<'_, T>, rng: &
         let mut expected = vec![f32::NAN; tokens * queries * v_dim];
         attend(AttentionOut::Whole(&mut expected), &T::scalar_attention);
         let case = format!("{tokens} x {queries} of {k_dim} and {v_dim}, {visible:?}");
-        for tier in available() {
+        for tier in tiers {
             let ops = &tier.kernels.ops;
             // SAFETY: the tier is available.
             let run = |args: &mut AttentionArgs<'_, T>| unsafe { T::attention(ops)(args) };
@@ -202,7 +208,7 @@ fn tile_cases<T: Elem>(failures: &mut Vec<String>, pages: KvPages<'_, T>, rng: &
     }
 }
 
-fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
+fn attention_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>) {
     let mut rng = Rng::new(4);
     let shapes = [(1, 1), (7, 16), (16, 7), (24, 33), (64, 64), (80, 128), (128, 96), (32, 160)];
     for (k_dim, v_dim) in shapes {
@@ -213,7 +219,7 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
         let rows: Vec<_> =
             (0..600).map(|_| (values(2 * k_dim, &mut rng), values(2 * v_dim, &mut rng))).collect();
         let mut memory = fill::<T>(shape, &rows, T::scalar_append);
-        for tier in available() {
+        for tier in tiers {
             // SAFETY: the tier is available.
             let got = fill::<T>(shape, &rows, |args| unsafe { T::append(&tier.kernels.ops)(args) });
             if got != memory {
@@ -223,7 +229,7 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
         let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
         // SAFETY: each page has the units of every head, and one thread reads them.
         let pages = unsafe { KvPages::from_raw(shape, &pointers) };
-        tile_cases::<T>(failures, pages, &mut rng);
+        tile_cases::<T>(tiers, failures, pages, &mut rng);
         for queries in 1..=9 {
             let visible = [
                 0..0,
@@ -260,7 +266,7 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
                 };
                 let expected = attend(&T::scalar_attention);
                 let case = format!("{queries} queries of {k_dim} and {v_dim}, {visible:?}");
-                check(failures, &case, &expected, |tier| {
+                check(tiers, failures, &case, &expected, |tier| {
                     // SAFETY: the tier is available.
                     attend(&|args| unsafe { T::attention(&tier.kernels.ops)(args) })
                 });
@@ -269,23 +275,23 @@ fn attention_cases<T: Elem>(failures: &mut Vec<String>) {
     }
 }
 
-#[test]
-fn attention_over_f32_has_the_scalar_bits() {
+/// The test of that name.
+pub fn attention_over_f32_has_the_scalar_bits(tiers: &[Tier]) {
     let mut failures = Vec::new();
-    attention_cases::<f32>(&mut failures);
+    attention_cases::<f32>(tiers, &mut failures);
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-#[test]
-fn attention_over_f16_has_the_scalar_bits() {
+/// The test of that name.
+pub fn attention_over_f16_has_the_scalar_bits(tiers: &[Tier]) {
     let mut failures = Vec::new();
-    attention_cases::<u16>(&mut failures);
+    attention_cases::<u16>(tiers, &mut failures);
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-#[test]
-fn attention_over_q8_0_has_the_scalar_bits() {
+/// The test of that name.
+pub fn attention_over_q8_0_has_the_scalar_bits(tiers: &[Tier]) {
     let mut failures = Vec::new();
-    attention_cases::<Q8Unit>(&mut failures);
+    attention_cases::<Q8Unit>(tiers, &mut failures);
     assert!(failures.is_empty(), "{failures:#?}");
 }
