@@ -14,6 +14,7 @@ mod bless;
 mod ci;
 mod demo;
 mod fuzz;
+mod insns;
 mod model;
 mod proc;
 mod synth;
@@ -45,6 +46,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Run everything that a change must pass.
     Ci(ci::Args),
+    /// Count the instructions of the AArch64 kernels, emulated.
+    Insns(insns::Args),
     /// Hold speed and memory against their thresholds, on a quiet machine.
     Accept(accept::Args),
 }
@@ -58,6 +61,7 @@ fn main() -> std::process::ExitCode {
         Task::Bless(args) => bless::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Ci(args) => ci::run(&args),
+        Task::Insns(args) => insns::run(&args),
         Task::Accept(args) => accept::run(&args),
     };
     match result {

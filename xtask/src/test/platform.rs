@@ -125,6 +125,14 @@ impl Platform {
         cargo
     }
 
+    /// As [`Platform::cargo`], for a program whose instructions are where its disassembly says.
+    pub(crate) fn cargo_static(&self) -> Command {
+        let mut cargo = self.cargo();
+        let flags = "-C target-feature=+crt-static -C relocation-model=static";
+        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", flags);
+        cargo
+    }
+
     /// A command that starts `program`; under an emulator, on a processor that has what `tier` needs and not much more.
     pub(crate) fn command(&self, program: &Path, tier: &str) -> Command {
         if !self.is_emulated() {

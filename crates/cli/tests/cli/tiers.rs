@@ -93,6 +93,65 @@ fn a_tier_that_cannot_run_here_is_refused_with_what_is_missing() {
     assert!(refused >= 3);
 }
 
+/// Whether programs run on an emulated AArch64 processor, which `QEMU_CPU` names.
+fn aarch64_is_emulated() -> bool {
+    std::env::var("CERA_TEST_RUNNER").is_ok_and(|runner| runner.starts_with("qemu-aarch64"))
+}
+
+#[test]
+fn a_tier_above_an_emulated_processor_is_refused_with_the_features_that_it_lacks() {
+    if !aarch64_is_emulated() {
+        return;
+    }
+    let cases = [
+        ("cortex-a53", "neon-dotprod", "dotprod"),
+        ("cortex-a72", "neon-dotprod", "dotprod"),
+        ("neoverse-n1", "neon-i8mm", "i8mm"),
+        ("cortex-a72", "neon-i8mm", "dotprod, i8mm"),
+    ];
+    for (cpu, tier, lacks) in cases {
+        let usable = if cpu == "neoverse-n1" { "scalar, neon, neon-dotprod" } else { "scalar, neon" };
+        let expected = format!(
+            "the CPU tier {tier}, forced by CERA_CPU_TIER, cannot run: this CPU lacks {lacks}; usable here: {usable}"
+        );
+        let model = fixture("quant/model-Q4_0.gguf");
+        let folder = crate::program::Folder::new();
+        let mut tiers = cera();
+        tiers.arg("tiers");
+        let mut logits = cera();
+        logits.arg("logits").arg("-m").arg(&model).args(["--tokens", "1", "-o"]).arg(folder.path("out"));
+        for mut command in [tiers, logits] {
+            let run = Run::of(command.env("QEMU_CPU", cpu).env(TIER, tier));
+            assert_eq!(run.failure(), expected, "{tier} on {cpu}");
+        }
+    }
+}
+
+#[test]
+fn the_best_tier_of_an_emulated_processor_is_chosen_and_runs() {
+    if !aarch64_is_emulated() {
+        return;
+    }
+    let cases = [
+        ("cortex-a53", "neon"),
+        ("cortex-a72", "neon"),
+        ("neoverse-n1", "neon-dotprod"),
+        ("max", "neon-i8mm"),
+    ];
+    let folder = crate::program::Folder::new();
+    for (cpu, tier) in cases {
+        let report = json(cera().arg("tiers").env("QEMU_CPU", cpu));
+        assert_eq!(report["chosen"], tier, "{cpu}");
+        for format in ["Q4_0", "Q6_K"] {
+            let model = fixture(&format!("quant/model-{format}.gguf"));
+            let out = folder.path(&format!("{cpu}-{format}"));
+            let mut logits = cera();
+            logits.arg("logits").arg("-m").arg(&model).args(["--tokens", "1,2,3,4,5", "-o"]).arg(&out);
+            Run::of(logits.env("QEMU_CPU", cpu)).success();
+        }
+    }
+}
+
 #[test]
 fn a_tier_that_can_run_here_can_be_forced() {
     let found = plain_report();
