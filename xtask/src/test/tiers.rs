@@ -120,15 +120,11 @@ pub(super) fn kernels(platform: &Platform, cera: &Path, tier: &str) -> Result<Ve
     Ok(report(platform, cera, tier)?.kernels)
 }
 
-/// Tiers that the engine has no kernels for yet.
-const WITHOUT_KERNELS: [&str; 3] = ["neon", "neon-dotprod", "neon-i8mm"];
-
 /// The tiers that this machine, or the emulated one with everything, can run. The engine is not asked: the list stands
 /// against a probe of the CPU that finds too little or too much.
 fn expected(platform: &Platform) -> Vec<&'static str> {
     let runs = |tier: &&Known| platform.is_emulated() || (tier.here)();
-    let labels = tiers_of(platform.arch()).filter(runs).map(|tier| tier.label);
-    labels.filter(|label| !WITHOUT_KERNELS.contains(label)).collect()
+    tiers_of(platform.arch()).filter(runs).map(|tier| tier.label).collect()
 }
 
 /// The tiers of this architecture that this machine cannot run.

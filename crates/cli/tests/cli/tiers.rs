@@ -168,6 +168,12 @@ fn a_tier_that_can_run_here_can_be_forced() {
         let prefix = format!("{}-", text(&tier["label"]));
         let own = list(&forced["kernels"]).iter().filter(|kernel| text(kernel).starts_with(&prefix)).count();
         assert!(own > 0, "{} has no kernel of its own", tier["label"]);
+        let scalar: Vec<&str> = list(&forced["kernels"])
+            .iter()
+            .map(text)
+            .filter(|kernel| kernel.starts_with("scalar-"))
+            .collect();
+        assert!(tier["label"] == "scalar" || scalar.is_empty(), "{} takes {scalar:?}", tier["label"]);
     }
     assert_eq!(report(TIER, "scalar")["chosen"], "scalar");
 }

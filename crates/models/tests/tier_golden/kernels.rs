@@ -27,7 +27,7 @@ pub(crate) fn calls(runtime: &Runtime) -> Calls {
 }
 
 /// The tiers that have every kernel: they borrow none.
-const COMPLETE: [&str; 3] = ["scalar", "avx2", "avx512vnni"];
+const COMPLETE: [&str; 4] = ["scalar", "avx2", "avx512vnni", "neon"];
 
 /// What is wrong with the kernels that ran on `runtime` since `before`, if a cell with these passes ran over caches of
 /// this type.
