@@ -8,7 +8,7 @@ pub(crate) const TILE: usize = 12;
 cera_simd::matrix_functions! {
     neon_tier, Lanes;
     gemv: [4] x [1];
-    gemm_of_floats: [4] x [1 2 3 4 5 6];
+    gemm_of_floats: [4] x [1 2 3 4];
     gemm_of_pairs: [4] x [1 2 3 4];
     => unpack {
         gemm32: [2] x [1 2 3 4] or 2 x 4;
