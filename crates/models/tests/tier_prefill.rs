@@ -10,15 +10,10 @@ use cera_quant::kv::KvType;
 use cera_testkit::toy::{Shape, Toy};
 use common::TestRuntime;
 
-/// Calls of the kernels for several tokens and of those for one, in a step of `tokens` tokens.
-fn calls(model: &Model, tokens: usize, want: Want) -> [u64; 2] {
-    let mut state = model.new_state(KvType::F16);
-    let tokens: Vec<u32> = (0..tokens as u32).map(|i| i % 40).collect();
-    let runtime = model.program().runtime();
-    runtime.reset_hits();
-    model.step(&mut [SeqStep { state: &mut state, tokens: &tokens, want }]).unwrap();
+/// Calls of the kernels for several tokens and of those for one, since the runtime was made.
+fn total(model: &Model) -> [u64; 2] {
     let mut calls = [0, 0];
-    for hits in runtime.hits() {
+    for hits in model.program().runtime().hits() {
         match hits.kernel.op {
             KernelOp::Gemm(_) => calls[0] += hits.total(),
             KernelOp::Gemv(_) => calls[1] += hits.total(),
@@ -26,6 +21,16 @@ fn calls(model: &Model, tokens: usize, want: Want) -> [u64; 2] {
         }
     }
     calls
+}
+
+/// The same in a step of `tokens` tokens. No hits are reset: the runtime reports them when it is dropped.
+fn calls(model: &Model, tokens: usize, want: Want) -> [u64; 2] {
+    let mut state = model.new_state(KvType::F16);
+    let tokens: Vec<u32> = (0..tokens as u32).map(|i| i % 40).collect();
+    let before = total(model);
+    model.step(&mut [SeqStep { state: &mut state, tokens: &tokens, want }]).unwrap();
+    let after = total(model);
+    [after[0] - before[0], after[1] - before[1]]
 }
 
 #[test]

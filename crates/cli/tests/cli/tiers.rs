@@ -291,7 +291,21 @@ fn the_log_tells_the_choices_on_standard_error() {
     assert!(run.code == Some(0) && run.stderr.contains("chose the CPU tier tier=\"scalar\""), "{run:?}");
 }
 
-/// Nothing narrower is taken without being written down here.
+/// Whether this is a kernel of a lower tier that has all the instructions that the tier could use for it: dot products of
+/// bytes serve neither floats nor quantizers, matrix products nothing of one token.
+fn shares(tier: &str, kernel: &str) -> bool {
+    let reads_floats = ["-f32x", "-f16x", "-bf16x"].iter().any(|format| kernel.contains(format));
+    match tier {
+        "avx512bf16" => kernel.starts_with("avx512vnni-") && !kernel.contains("-bf16x"),
+        "neon-dotprod" => kernel.starts_with("neon-") && reads_floats,
+        "neon-i8mm" => {
+            kernel.starts_with("neon-dotprod-gemv-") || kernel.starts_with("neon-") && reads_floats
+        }
+        _ => false,
+    }
+}
+
+/// Nothing narrower is taken without being written down in [`shares`].
 #[test]
 fn no_tier_takes_a_narrower_kernel_than_it_has() {
     let report = plain_report();
@@ -299,9 +313,7 @@ fn no_tier_takes_a_narrower_kernel_than_it_has() {
         let label = text(&tier["label"]);
         let forced = self::report(TIER, label);
         for kernel in list(&forced["kernels"]).iter().map(text) {
-            // Most kernels of this tier are those of the one below, which has the same instructions for them.
-            let lower =
-                label == "avx512bf16" && !kernel.contains("-bf16x") && kernel.starts_with("avx512vnni-");
+            let lower = shares(label, kernel);
             assert!(lower || kernel.starts_with(&format!("{label}-")), "{label} takes {kernel}");
         }
     }
