@@ -8,6 +8,9 @@ pub mod tiers;
 
 #[cfg(all(target_arch = "aarch64", feature = "neon"))]
 mod asm;
+#[cfg(all(target_arch = "aarch64", feature = "neon"))]
+#[macro_use]
+mod dots;
 #[cfg(all(target_arch = "aarch64", feature = "dotprod"))]
 mod dotprod;
 #[cfg(all(target_arch = "aarch64", feature = "i8mm"))]

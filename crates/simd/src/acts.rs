@@ -40,12 +40,16 @@ impl Record<256> for Record256 {
     }
 }
 
-/// The instructions of a tier for records `R` of `N` elements.
-pub trait Quantize<R: Record<N>, const N: usize>: Machine {
+/// The instructions of a tier for the maximum of a block.
+pub trait Largest: Machine {
     /// The largest of the absolute bits.
-    fn amax(self, x: &[f32; N]) -> u32;
-    /// The record of a block with a finite maximum of at least 2^-100.
-    fn quantize(self, x: &[f32; N], amax: f32) -> R;
+    fn largest_bits<const N: usize>(self, x: &[f32; N]) -> u32;
+}
+
+/// The instructions of a tier for records `R` of `N` elements.
+pub trait Quantize<R: Record<N>, const N: usize>: Largest {
+    /// The record of a block with this scale, whose codes are its elements times `inverse`, rounded to nearest even.
+    fn quantize(self, x: &[f32; N], scale: f32, inverse: f32) -> R;
 }
 
 /// Fills the records of a column tile: `rows` are its tokens, of `k` elements each.
@@ -73,10 +77,12 @@ pub fn fill<S: Quantize<R, N>, R: Record<N>, const N: usize>(s: S, rows: &[f32],
 
 #[inline(always)]
 fn record<S: Quantize<R, N>, R: Record<N>, const N: usize>(s: S, x: &[f32; N]) -> R {
-    match s.amax(x) {
+    let bits = s.largest_bits(x);
+    let amax = f32::from_bits(bits);
+    match bits {
         ..TINY => R::blank(0.0),
         INFINITE.. => R::blank(f32::NAN),
-        amax => s.quantize(x, f32::from_bits(amax)),
+        _ => s.quantize(x, amax / 127.0, 127.0 / amax),
     }
 }
 

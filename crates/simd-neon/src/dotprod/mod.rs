@@ -3,7 +3,6 @@
 mod by256;
 mod by32;
 mod dot;
-mod dots;
 mod matrix;
 pub(crate) mod sums;
 
@@ -25,6 +24,8 @@ dotprod_tier! {
     }
 }
 
+dots!(dotprod_tier, 16, "sdot" ".4s, v16.16b, v17.16b", "sdot" ".4s, v16.16b, v17.16b");
+
 /// The kernels of this tier's own.
 pub(crate) const KERNELS: TierKernels = TierKernels {
     tile: NARROWER.tile,
@@ -33,6 +34,6 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     shapes: matrix::shapes_of,
     quantize: |_| None,
     ops: Ops { attention_q8_0, ..NARROWER.ops },
-    dots: Some(dots::DOTS),
+    dots: Some(DOTS),
     self_test: None,
 };

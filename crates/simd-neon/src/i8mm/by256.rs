@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
-use cera_simd::matrix::by256::{By256, Codes256, Products256, ScalesOf};
+use cera_simd::matrix::by256::{By256, Codes256};
 use cera_simd::matrix::records::Record256;
 use cera_simd::matrix::vectors::{Vector, Vectors};
 use cera_simd::matrix::{Blocks, Kernel, Sums, Wide};
@@ -14,33 +14,6 @@ use super::{I8mm, pair};
 use crate::asm;
 use crate::neon::lanes::Lanes;
 use crate::neon::vectors::{F, I};
-
-impl Products256 for Lanes<I8mm> {
-    type Wide256<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> =
-        Pairs256<B, SCALES, MINIMA>;
-
-    #[inline(always)]
-    fn add_group<
-        B: Codes256<SCALES, MINIMA>,
-        const SCALES: usize,
-        const MINIMA: usize,
-        const R: usize,
-        const C: usize,
-    >(
-        self,
-        blocks: &Blocks<'_, B::Block, R>,
-        scales: (&ScalesOf<I, SCALES, R>, usize),
-        x: &[Record256; C],
-        sums: &mut Sums<I, R, C>,
-    ) {
-        self.add_group256::<B, SCALES, MINIMA, R, C>(blocks, scales, x, sums);
-    }
-
-    #[inline(always)]
-    fn minima<const MINIMA: usize>(self, minima: &[I; MINIMA], x: &Record256) -> I {
-        self.minima256(minima, x)
-    }
-}
 
 /// The kernel of a format's unpacked blocks.
 pub(crate) struct Pairs256<B, const SCALES: usize, const MINIMA: usize>(PhantomData<B>);

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable};
 use cera_quant::Format;
-use cera_simd::matrix::by32::{By32, Codes32, Products32};
+use cera_simd::matrix::by32::{By32, Codes32};
 use cera_simd::matrix::records::Record32;
 use cera_simd::matrix::vectors::{Vector, Vectors};
 use cera_simd::matrix::{Blocks, Kernel, Sums, Wide};
@@ -13,19 +13,6 @@ use cera_simd::unrolled;
 use super::{I8mm, pair};
 use crate::neon::lanes::Lanes;
 use crate::neon::vectors::{F, I};
-
-impl Products32 for Lanes<I8mm> {
-    type Wide32<B: Codes32> = Pairs32<B>;
-
-    #[inline(always)]
-    fn products<B: Codes32, const R: usize, const C: usize>(
-        self,
-        blocks: &Blocks<'_, B::Block, R>,
-        x: &[Record32; C],
-    ) -> Sums<I, R, C> {
-        self.products32::<B, R, C>(blocks, x)
-    }
-}
 
 /// The kernel of a format's unpacked blocks.
 pub(crate) struct Pairs32<B>(PhantomData<B>);

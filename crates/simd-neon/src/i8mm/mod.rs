@@ -6,13 +6,14 @@
 
 mod by256;
 mod by32;
-mod dots;
 mod matrix;
 
 use std::arch::aarch64::*;
 
 use cera_quant::kernels::TierKernels;
 use cera_simd::matrix::Sums;
+use cera_simd::matrix::by32::Codes32;
+use cera_simd::matrix::by256::Codes256;
 use cera_simd::matrix::records::Word;
 use cera_simd::matrix::vectors::{Vector, Vectors};
 use cera_simd::{by_intrinsics, unrolled};
@@ -28,7 +29,13 @@ use crate::neon::vectors::{F, I};
 pub(crate) struct I8mm;
 
 // SAFETY: the list of the tier has the feature.
-unsafe impl HasDot for I8mm {}
+unsafe impl HasDot for I8mm {
+    type Wide32<B: Codes32> = by32::Pairs32<B>;
+    type Wide256<B: Codes256<SCALES, MINIMA>, const SCALES: usize, const MINIMA: usize> =
+        by256::Pairs256<B, SCALES, MINIMA>;
+}
+
+dots!(i8mm_tier, 32, "smmla" ".4s, v16.16b, v17.16b", "smmla" ".4s, v16.16b, v17.16b");
 
 /// The kernels of this tier's own.
 pub(crate) const KERNELS: TierKernels = TierKernels {
@@ -38,7 +45,7 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     shapes: |format| [matrix::shape_of(format), (0, 0)],
     quantize: |_| None,
     ops: NARROWER.ops,
-    dots: Some(dots::DOTS),
+    dots: Some(DOTS),
     self_test: None,
 };
 

@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 
 use bytemuck::Zeroable;
-use cera_simd::acts::{BF16_KEEP, Quantize, Round};
+use cera_simd::acts::{BF16_KEEP, Largest, Quantize, Round};
 use cera_simd::by_intrinsics;
 use cera_simd::matrix::records::{Record32, Record256, Word};
 
@@ -53,15 +53,6 @@ impl Lanes {
         unsafe { vst1q_s8(out.as_mut_ptr().cast(), v) }
     }
 
-    #[inline(always)]
-    fn largest_bits<const N: usize>(self, x: &[f32; N]) -> u32 {
-        let mut max = self.bits32(self.splat4(0.0));
-        for x in x.as_chunks::<4>().0 {
-            max = self.max_bits(max, self.bits32(self.magnitudes(self.load4(x))));
-        }
-        self.largest(max)
-    }
-
     /// The codes of sixteen elements.
     #[inline(always)]
     fn codes(self, x: &[f32; 16], inverse: float32x4_t) -> int8x16_t {
@@ -81,44 +72,38 @@ impl Lanes {
     }
 }
 
+impl Largest for Lanes {
+    #[inline(always)]
+    fn largest_bits<const N: usize>(self, x: &[f32; N]) -> u32 {
+        let mut max = self.bits32(self.splat4(0.0));
+        for x in x.as_chunks::<4>().0 {
+            max = self.max_bits(max, self.bits32(self.magnitudes(self.load4(x))));
+        }
+        self.largest(max)
+    }
+}
+
 impl Quantize<Record32, 32> for Lanes {
     #[inline(always)]
-    fn amax(self, x: &[f32; 32]) -> u32 {
-        self.largest_bits(x)
-    }
-
-    #[inline(always)]
-    fn quantize(self, x: &[f32; 32], amax: f32) -> Record32 {
-        let (scale, inverse) = (amax / 127.0, self.splat4(127.0 / amax));
+    fn quantize(self, x: &[f32; 32], scale: f32, inverse: f32) -> Record32 {
+        let inverse = self.splat4(inverse);
         let (halves, _) = x.as_chunks::<16>();
         let (low, high) = (self.codes(&halves[0], inverse), self.codes(&halves[1], inverse));
         let pairs = self.add_words(self.neighbours(low), self.neighbours(high));
         let pairs = self.add_words(pairs, pairs);
         let pairs = self.first_word(self.to_ints(self.add_words(pairs, pairs)));
-        let sum = i32::from(pairs as i16) + (pairs >> 16);
-        let mut record = Record32 {
-            scale: scale.to_le_bytes(),
-            sum: sum.to_le_bytes(),
-            scaled_sum: (scale * sum as f32).to_le_bytes(),
-            pairs: pairs.to_le_bytes(),
-            ..Record32::zeroed()
-        };
-        let (codes, _) = record.codes.as_chunks_mut::<4>();
-        self.store_codes(low, &mut codes[0]);
-        self.store_codes(high, &mut codes[1]);
-        record
+        let mut codes = [[0; 4]; 8];
+        for (v, codes) in [low, high].into_iter().zip(codes.as_chunks_mut::<4>().0) {
+            self.store_codes(v, codes);
+        }
+        Record32::of(scale, codes, pairs)
     }
 }
 
 impl Quantize<Record256, 256> for Lanes {
     #[inline(always)]
-    fn amax(self, x: &[f32; 256]) -> u32 {
-        self.largest_bits(x)
-    }
-
-    #[inline(always)]
-    fn quantize(self, x: &[f32; 256], amax: f32) -> Record256 {
-        let (scale, inverse) = (amax / 127.0, self.splat4(127.0 / amax));
+    fn quantize(self, x: &[f32; 256], scale: f32, inverse: f32) -> Record256 {
+        let inverse = self.splat4(inverse);
         let mut record = Record256::zeroed();
         record.scale = scale.to_le_bytes();
         let zero = self.to_shorts(self.round_to_ints(self.splat4(0.0)));

@@ -4,7 +4,6 @@ mod acts;
 mod by256;
 mod by32;
 pub(crate) mod dot;
-mod dots;
 pub(crate) mod lanes;
 mod matrix;
 mod ops;
@@ -12,6 +11,8 @@ mod sums;
 pub(crate) mod vectors;
 
 use cera_quant::kernels::TierKernels;
+
+dots!(neon_tier, 8, "smlal" ".8h, v16.8b, v17.8b", "smlal2" ".8h, v16.16b, v17.16b");
 
 /// The kernels of this tier's own.
 pub(crate) const KERNELS: TierKernels = TierKernels {
@@ -21,6 +22,6 @@ pub(crate) const KERNELS: TierKernels = TierKernels {
     shapes: matrix::shapes_of,
     quantize: acts::quantizer_of,
     ops: ops::OPS,
-    dots: Some(dots::DOTS),
+    dots: Some(DOTS),
     self_test: None,
 };

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use bytemuck::Zeroable;
-use cera_simd::acts::{BF16_KEEP, Quantize, Round};
+use cera_simd::acts::{BF16_KEEP, Largest, Quantize, Round};
 use cera_simd::by_intrinsics;
 use cera_simd::matrix::records::{Record32, Record256, Word};
 
@@ -14,6 +14,7 @@ cera_simd::quantizers!(avx2_tier, Lanes);
 impl Lanes {
     by_intrinsics! {
         fn bits(x: __m256) -> __m256i = _mm256_castps_si256;
+        fn all(x: f32) -> __m256 = _mm256_set1_ps;
         fn times(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps;
         fn max_bits(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu32;
         // To nearest even, as the control register has it.
@@ -37,32 +38,6 @@ impl Lanes {
     fn store32(self, v: __m256i, out: &mut [Word; 8]) {
         // SAFETY: 32 bytes are writable, and `self` proves the instruction.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), v) }
-    }
-
-    #[inline(always)]
-    fn largest_bits<const N: usize>(self, x: &[f32; N]) -> u32 {
-        let (vectors, _) = x.as_chunks::<8>();
-        // SAFETY: `self` proves the instructions.
-        let (mut max, magnitude) = unsafe { (_mm256_setzero_si256(), _mm256_set1_epi32(0x7fff_ffff)) };
-        for x in vectors {
-            // SAFETY: `self` proves the instruction.
-            let bits = unsafe { _mm256_and_si256(self.bits(self.load8(x)), magnitude) };
-            max = self.max_bits(max, bits);
-        }
-        // SAFETY: `self` proves the instructions.
-        unsafe {
-            let max = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256::<1>(max));
-            let max = _mm_max_epu32(max, _mm_shuffle_epi32::<0b_01_00_11_10>(max));
-            let max = _mm_max_epu32(max, _mm_shuffle_epi32::<0b_10_11_00_01>(max));
-            _mm_cvtsi128_si32(max).cast_unsigned()
-        }
-    }
-
-    /// Scale and inverse of a block.
-    #[inline(always)]
-    fn scales(self, amax: f32) -> (f32, __m256) {
-        // SAFETY: `self` proves the instruction.
-        (amax / 127.0, unsafe { _mm256_set1_ps(127.0 / amax) })
     }
 
     /// The codes of 32 elements.
@@ -98,15 +73,31 @@ impl Lanes {
     }
 }
 
+impl Largest for Lanes {
+    #[inline(always)]
+    fn largest_bits<const N: usize>(self, x: &[f32; N]) -> u32 {
+        let (vectors, _) = x.as_chunks::<8>();
+        // SAFETY: `self` proves the instructions.
+        let (mut max, magnitude) = unsafe { (_mm256_setzero_si256(), _mm256_set1_epi32(0x7fff_ffff)) };
+        for x in vectors {
+            // SAFETY: `self` proves the instruction.
+            let bits = unsafe { _mm256_and_si256(self.bits(self.load8(x)), magnitude) };
+            max = self.max_bits(max, bits);
+        }
+        // SAFETY: `self` proves the instructions.
+        unsafe {
+            let max = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256::<1>(max));
+            let max = _mm_max_epu32(max, _mm_shuffle_epi32::<0b_01_00_11_10>(max));
+            let max = _mm_max_epu32(max, _mm_shuffle_epi32::<0b_10_11_00_01>(max));
+            _mm_cvtsi128_si32(max).cast_unsigned()
+        }
+    }
+}
+
 impl Quantize<Record32, 32> for Lanes {
     #[inline(always)]
-    fn amax(self, x: &[f32; 32]) -> u32 {
-        self.largest_bits(x)
-    }
-
-    #[inline(always)]
-    fn quantize(self, x: &[f32; 32], amax: f32) -> Record32 {
-        let (scale, inverse) = self.scales(amax);
+    fn quantize(self, x: &[f32; 32], scale: f32, inverse: f32) -> Record32 {
+        let inverse = self.all(inverse);
         let codes = self.codes(x, inverse);
         let sums = self.neighbours(codes);
         // SAFETY: `self` proves the instructions.
@@ -116,28 +107,16 @@ impl Quantize<Record32, 32> for Lanes {
             let sums = _mm_add_epi16(sums, _mm_shuffle_epi32::<0b_10_11_00_01>(sums));
             _mm_cvtsi128_si32(sums)
         };
-        let sum = i32::from(pairs as i16) + (pairs >> 16);
-        let mut record = Record32 {
-            scale: scale.to_le_bytes(),
-            sum: sum.to_le_bytes(),
-            scaled_sum: (scale * sum as f32).to_le_bytes(),
-            pairs: pairs.to_le_bytes(),
-            ..Record32::zeroed()
-        };
-        self.store32(codes, &mut record.codes);
-        record
+        let mut words = [[0; 4]; 8];
+        self.store32(codes, &mut words);
+        Record32::of(scale, words, pairs)
     }
 }
 
 impl Quantize<Record256, 256> for Lanes {
     #[inline(always)]
-    fn amax(self, x: &[f32; 256]) -> u32 {
-        self.largest_bits(x)
-    }
-
-    #[inline(always)]
-    fn quantize(self, x: &[f32; 256], amax: f32) -> Record256 {
-        let (scale, inverse) = self.scales(amax);
+    fn quantize(self, x: &[f32; 256], scale: f32, inverse: f32) -> Record256 {
+        let inverse = self.all(inverse);
         let mut record = Record256::zeroed();
         record.scale = scale.to_le_bytes();
         let mut pairs = [self.bits(inverse); 2];

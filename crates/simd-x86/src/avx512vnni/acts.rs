@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use bytemuck::Zeroable;
 use cera_quant::num::{LANES, Simd};
-use cera_simd::acts::{BF16_KEEP, Quantize, Round};
+use cera_simd::acts::{BF16_KEEP, Largest, Quantize, Round};
 use cera_simd::by_intrinsics;
 use cera_simd::matrix::records::{Record32, Record256, Word};
 
@@ -27,6 +27,14 @@ impl Lanes {
         fn high_doubles(a: __m512i, b: __m512i) -> __m512i = _mm512_unpackhi_epi64;
     }
 
+    /// The codes of sixteen elements.
+    #[inline(always)]
+    fn codes(self, x: &[f32; LANES], inverse: __m512) -> __m128i {
+        self.to_bytes(self.round_to_ints(self.mul(self.load(x), inverse)))
+    }
+}
+
+impl Largest for Lanes {
     #[inline(always)]
     fn largest_bits<const N: usize>(self, x: &[f32; N]) -> u32 {
         let (vectors, _) = x.as_chunks::<LANES>();
@@ -39,60 +47,33 @@ impl Lanes {
         }
         self.largest(max)
     }
-
-    /// Scale and inverse of a block.
-    #[inline(always)]
-    fn scales(self, amax: f32) -> (f32, __m512) {
-        (amax / 127.0, self.splat(127.0 / amax))
-    }
-
-    /// The codes of sixteen elements.
-    #[inline(always)]
-    fn codes(self, x: &[f32; LANES], inverse: __m512) -> __m128i {
-        self.to_bytes(self.round_to_ints(self.mul(self.load(x), inverse)))
-    }
 }
 
 impl Quantize<Record32, 32> for Lanes {
     #[inline(always)]
-    fn amax(self, x: &[f32; 32]) -> u32 {
-        self.largest_bits(x)
-    }
-
-    #[inline(always)]
-    fn quantize(self, x: &[f32; 32], amax: f32) -> Record32 {
-        let (scale, inverse) = self.scales(amax);
+    fn quantize(self, x: &[f32; 32], scale: f32, inverse: f32) -> Record32 {
+        let inverse = self.splat(inverse);
         let (halves, _) = x.as_chunks::<LANES>();
         let (low, high) = (self.codes(&halves[0], inverse), self.codes(&halves[1], inverse));
-        let mut record = Record32::zeroed();
+        let mut codes: [Word; 8] = [[0; 4]; 8];
         // SAFETY: the codes are 32 writable bytes, and `self` proves the instructions.
         let pairs = unsafe {
-            _mm_storeu_si128(record.codes.as_mut_ptr().cast(), low);
-            _mm_storeu_si128(record.codes.as_mut_ptr().add(4).cast(), high);
+            _mm_storeu_si128(codes.as_mut_ptr().cast(), low);
+            _mm_storeu_si128(codes.as_mut_ptr().add(4).cast(), high);
             let ones = _mm_set1_epi8(1);
             let sums = _mm_add_epi16(_mm_maddubs_epi16(ones, low), _mm_maddubs_epi16(ones, high));
             let sums = _mm_add_epi16(sums, _mm_shuffle_epi32::<0b_01_00_11_10>(sums));
             let sums = _mm_add_epi16(sums, _mm_shuffle_epi32::<0b_10_11_00_01>(sums));
             _mm_cvtsi128_si32(sums)
         };
-        let sum = i32::from(pairs as i16) + (pairs >> 16);
-        record.scale = scale.to_le_bytes();
-        record.sum = sum.to_le_bytes();
-        record.scaled_sum = (scale * sum as f32).to_le_bytes();
-        record.pairs = pairs.to_le_bytes();
-        record
+        Record32::of(scale, codes, pairs)
     }
 }
 
 impl Quantize<Record256, 256> for Lanes {
     #[inline(always)]
-    fn amax(self, x: &[f32; 256]) -> u32 {
-        self.largest_bits(x)
-    }
-
-    #[inline(always)]
-    fn quantize(self, x: &[f32; 256], amax: f32) -> Record256 {
-        let (scale, inverse) = self.scales(amax);
+    fn quantize(self, x: &[f32; 256], scale: f32, inverse: f32) -> Record256 {
+        let inverse = self.splat(inverse);
         let mut record = Record256::zeroed();
         record.scale = scale.to_le_bytes();
         let (sixteenths, _) = x.as_chunks::<LANES>();

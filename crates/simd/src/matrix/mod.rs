@@ -88,11 +88,18 @@ pub struct Job<'a, 'b> {
     group: usize,
     /// The first row of that group in the matrix.
     row: usize,
-    /// The records of a column tile.
+    /// The columns.
+    columns: Columns<'a>,
+}
+
+/// Tokens from some token of a column tile on.
+#[derive(Debug, Clone, Copy)]
+struct Columns<'a> {
+    /// The records of the column tile.
     records: &'a [u8],
     /// Tokens of the column tile.
     width: usize,
-    /// The first token in the column tile.
+    /// The token in the column tile.
     token: usize,
     /// The first token of the column tile.
     first: usize,
@@ -114,7 +121,7 @@ pub struct Tiles<const R: usize, const C: usize> {
 #[inline(always)]
 pub fn tile<T: Vectors, K: Kernel<T>, const R: usize, const C: usize>(t: T, job: &Job<'_, '_>) {
     t.align_frame();
-    let Job { args, strips, group, row, records, width, token, first } = *job;
+    let Job { args, strips, group, row, columns: Columns { records, width, token, first } } = *job;
     let parts = const { STRIP_ROWS / T::ROWS };
     let kb = args.w.blocks();
     let strips: &[K::Block] = bytemuck::cast_slice(strips);
@@ -300,14 +307,11 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
     let mut next = packed.chunks(packed.len().div_ceil(steps).max(1));
     for tile in args.tiles.clone() {
         let (width, records) = args.x.tile_records(tile);
-        let first = tile * args.x.tile();
-        let run = |run: Tile,
-                   strips: &[u8],
-                   group,
-                   (records, width, token, first): (&[u8], usize, usize, usize)| {
+        let all_columns = Columns { records, width, token: 0, first: tile * args.x.tile() };
+        let run = |run: Tile, strips: &[u8], group, columns: Columns<'_>| {
             let row = range.start * STRIP_ROWS + group * T::ROWS;
             // SAFETY: promised by the caller.
-            unsafe { run(&Job { args, strips, group, row, records, width, token, first }) };
+            unsafe { run(&Job { args, strips, group, row, columns }) };
         };
         let (mut wide_groups, mut wide_tokens) = (0, 0);
         if let Some((unpacked, panels, memory)) = &mut panels {
@@ -315,22 +319,23 @@ unsafe fn run_strips<T: Vectors, const R: usize, const C: usize>(
             (wide_groups, wide_tokens) = (all / groups * groups, width / tokens * tokens);
             for token in (0..wide_tokens).step_by(tokens) {
                 next.next().into_iter().for_each(|next| prefetch(t, next, packed.len()));
-                let mut x = (records, width, token, first);
+                let mut columns = Columns { token, ..all_columns };
                 if let Some(arrange) = unpacked.arrange {
-                    let arranged = first_bytes(memory, args.w.blocks() * tokens * unpacked.record_bytes);
+                    let records = first_bytes(memory, args.w.blocks() * tokens * unpacked.record_bytes);
                     // SAFETY: promised by the caller.
-                    unsafe { arrange(records, (width, token), arranged) };
-                    x = (arranged, tokens, 0, first + token);
+                    unsafe { arrange(columns.records, (width, token), records) };
+                    let first = all_columns.first + token;
+                    columns = Columns { records, width: tokens, token: 0, first };
                 }
                 for group in (0..wide_groups).step_by(groups) {
-                    run(unpacked.tile, panels, group, x);
+                    run(unpacked.tile, panels, group, columns);
                 }
             }
         }
         // What that tile leaves: groups of its tokens, and tokens of all groups.
         for (groups, tokens) in [(wide_groups..all, 0..wide_tokens), (0..all, wide_tokens..width)] {
             cover(groups, tokens, tiles, |tile, group, token| {
-                run(tile, packed, group, (records, width, token, first));
+                run(tile, packed, group, Columns { token, ..all_columns });
             });
         }
     }

@@ -24,6 +24,22 @@ pub struct Record32 {
     pub codes: [Word; 8],
 }
 
+impl Record32 {
+    /// The record of codes with these sums at positions 0 and 1, and 2 and 3, modulo 4, as two i16.
+    #[inline(always)]
+    pub fn of(scale: f32, codes: [Word; 8], pairs: i32) -> Record32 {
+        let sum = i32::from(pairs as i16) + (pairs >> 16);
+        let scaled_sum = scale * sum as f32;
+        Record32 {
+            scale: scale.to_le_bytes(),
+            sum: sum.to_le_bytes(),
+            scaled_sum: scaled_sum.to_le_bytes(),
+            pairs: pairs.to_le_bytes(),
+            codes,
+        }
+    }
+}
+
 /// [`Q8x256`] without alignment.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
