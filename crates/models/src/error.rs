@@ -15,6 +15,14 @@ pub enum ModelError {
     /// A weight cannot be packed.
     #[error(transparent)]
     Quant(#[from] cera_quant::QuantError),
+    /// The tokens that a shift of the context keeps leave no room for others.
+    #[error("a context of {context} tokens has no room for more than the {keep} that stay when it shifts")]
+    ContextShift {
+        /// Tokens that stay.
+        keep: usize,
+        /// Tokens of the context.
+        context: usize,
+    },
     /// The file has metadata only.
     #[error("{file}: the file has no tensors: it holds a vocabulary or other metadata, not a model")]
     NoTensors {
@@ -51,4 +59,14 @@ pub enum ModelError {
         /// Dimensions in the file.
         found: Vec<u64>,
     },
+}
+
+impl ModelError {
+    /// The fault as the field's APIs name it, if they do: `context_length_exceeded`.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            ModelError::Core(cera_core::Error::ContextFull { .. }) => Some("context_length_exceeded"),
+            _ => None,
+        }
+    }
 }

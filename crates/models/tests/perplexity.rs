@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "support/requantize.rs"]
+mod requantize;
 
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cera_core::{SeqStep, Want};
 use cera_models::perplexity::{Perplexity, PerplexityError, PerplexityEstimate, PerplexityOptions};
@@ -184,21 +186,21 @@ fn texts_begin_with_bos_where_the_model_asks_for_it() {
     });
 }
 
-/// The estimates of the demo model for the stored text, or `None` without the model, which is a download: `xtask ci` always
-/// has it. Emulation takes too long.
-fn genesis(chunks: Option<NonZero<usize>>) -> Option<Vec<PerplexityEstimate>> {
-    let path = std::env::var_os("CERA_TEST_SMOLLM2")?;
-    if cera_testkit::emulation::is_on() {
-        return None;
-    }
+/// The demo model, a download, or `None` without it: `xtask ci` always has it. Emulation takes too long.
+fn demo_model() -> Option<PathBuf> {
+    std::env::var_os("CERA_TEST_SMOLLM2").filter(|_| !cera_testkit::emulation::is_on()).map(PathBuf::from)
+}
+
+/// The estimates for the stored text.
+fn genesis(path: &Path, chunks: Option<NonZero<usize>>) -> Vec<PerplexityEstimate> {
     let mut estimates = Vec::new();
-    with_file(Path::new(&path), 2, |model| {
+    with_file(path, 2, |model| {
         let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default()).unwrap();
         let text = String::from_utf8(fixtures::bytes("text/genesis.txt")).unwrap();
         let options = PerplexityOptions { chunks, ..PerplexityOptions::default() };
         estimates = all(Perplexity::new(model, &tokenizer, &text, options).unwrap());
     });
-    Some(estimates)
+    estimates
 }
 
 /// Within half a percent of llama.cpp's value.
@@ -210,7 +212,8 @@ fn agrees(value: f64, expected: f64) -> bool {
 #[test]
 fn the_beginning_of_genesis_has_the_perplexity_of_llama_cpp() {
     let expected = [3.1584, 3.5586, 4.2701, 4.6528, 5.2959, 5.8003, 6.4520, 6.0011];
-    let Some(estimates) = genesis(NonZero::new(expected.len())) else { return };
+    let Some(path) = demo_model() else { return };
+    let estimates = genesis(&path, NonZero::new(expected.len()));
     for (estimate, expected) in estimates.iter().zip(expected) {
         // The fewer tokens, the further may two roundings of the activations be apart.
         let bar = 0.01 * estimate.perplexity;
@@ -222,11 +225,20 @@ fn the_beginning_of_genesis_has_the_perplexity_of_llama_cpp() {
 }
 
 #[test]
-#[ignore = "half a minute: cargo xtask test --full"]
-fn genesis_has_the_perplexity_of_llama_cpp() {
-    let Some(estimates) = genesis(None) else { return };
-    let last = estimates[estimates.len() - 1];
-    assert_eq!((last.chunks, last.tokens), (55, 55 * 255));
-    assert!(agrees(last.perplexity, 11.4464), "{last:?}");
-    assert!(last.standard_error.is_some_and(|error| (error / 0.2466 - 1.0).abs() <= 0.01), "{last:?}");
+#[ignore = "minutes: cargo xtask test --full"]
+fn genesis_has_the_perplexity_of_llama_cpp_in_every_format_of_the_demo_model() {
+    let Some(source) = demo_model() else { return };
+    let requantized = |format| requantize::provide(&source, format, None);
+    for (path, perplexity, error) in [
+        (source.clone(), 11.4464, 0.2466),
+        (requantized(Format::Q8_0), 11.4982, 0.2480),
+        (requantized(Format::Q4_0), 14.7546, 0.3268),
+    ] {
+        let estimates = genesis(&path, None);
+        let last = estimates[estimates.len() - 1];
+        assert_eq!((last.chunks, last.tokens), (55, 55 * 255), "{}", path.display());
+        assert!(agrees(last.perplexity, perplexity), "{}: {last:?}", path.display());
+        let found = last.standard_error.unwrap();
+        assert!((found / error - 1.0).abs() <= 0.01, "{}: {last:?}", path.display());
+    }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::input;
 use super::load::LoadArgs;
 use super::sampling::SamplingArgs;
-use super::session::{ContextArgs, TemplateArgs, cancel_once, on_interrupt};
+use super::session::{ContextArgs, TemplateArgs, cancel_once, on_interrupt, reuse};
 use crate::output;
 
 /// Arguments of `cera run`.
@@ -73,6 +73,8 @@ struct Report<'a> {
     finish: &'static str,
     prompt_tokens: usize,
     reused_tokens: usize,
+    recomputed_tokens: usize,
+    dropped_tokens: usize,
     generated_tokens: usize,
     load_seconds: f64,
     prompt_seconds: f64,
@@ -95,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let model = Arc::new(args.load.load()?);
     let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default())?;
-    let mut session = args.context.session(model.clone());
+    let mut session = args.context.session(model.clone())?;
     if let Some(path) = args.prompt_cache.as_ref().filter(|path| path.exists()) {
         session.restore(path)?;
     }
@@ -141,6 +143,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         finish,
         prompt_tokens: tokens.len(),
         reused_tokens: stats.reused,
+        recomputed_tokens: stats.recomputed,
+        dropped_tokens: session.dropped(),
         generated_tokens: generated,
         load_seconds: (model.load_stats().open + model.load_stats().pack).as_secs_f64(),
         prompt_seconds: stats.prompt_time.as_secs_f64(),
@@ -181,10 +185,7 @@ fn timing(session: &Session, (prompt, generated): (usize, usize), finish: &str) 
     format!(
         "load {:.2} s; prompt {prompt} tokens{}{}; answer {generated} tokens{} ({finish}); context {}, {:.1} MB when full",
         (load.open + load.pack).as_secs_f64(),
-        match stats.reused {
-            0 => String::new(),
-            reused => format!(" ({reused} reused)"),
-        },
+        reuse(session),
         speed(stats.prompt, stats.prompt_time),
         speed(stats.generated, stats.generated_time),
         session.context(),

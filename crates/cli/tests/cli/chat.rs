@@ -60,7 +60,7 @@ fn commands_change_the_conversation_as_they_say() {
     for answer in [&first[2].1, &again[2].1] {
         assert!(run.stdout.contains(answer.as_str()), "{:?} without {answer:?}", run.stdout);
     }
-    assert!(run.stderr.contains(" reused; answers "), "{}", run.stderr);
+    assert!(run.stderr.contains(" recomputed; answers "), "{}", run.stderr);
     assert!(!run.stderr.contains(" 0 reused"), "the beginning is kept: {}", run.stderr);
 }
 

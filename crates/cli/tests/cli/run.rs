@@ -114,3 +114,35 @@ fn what_cannot_be_answered_is_one_line() {
     failure(&[&"-p", &"x", &"--chat-template", &broken], "error in line 1");
     failure(&[&"--raw", &"-p", &"a b c d e f g", &"-c", &"3"], "the context is full");
 }
+
+#[test]
+fn a_full_context_ends_the_answer_or_shifts_when_asked_to() {
+    let model = fixture(MODEL);
+    let args: [&dyn AsRef<std::ffi::OsStr>; 10] =
+        [&"run", &"-m", &model, &"--raw", &"-p", &"Hello", &"-c", &"16", &"--temp", &"0"];
+    let with = |more: &[&'static str]| {
+        let mut all = args.to_vec();
+        all.extend(more.iter().map(|arg| arg as &dyn AsRef<std::ffi::OsStr>));
+        run(&all)
+    };
+    let answer = |more: &[&'static str]| {
+        let json: serde_json::Value = serde_json::from_str(&with(more).success()).unwrap();
+        json
+    };
+    let cut = answer(&["--json"]);
+    let tokens = |name: &str, of: &serde_json::Value| of[name].as_u64().unwrap();
+    assert_eq!(cut["finish"], "length");
+    assert_eq!(tokens("prompt_tokens", &cut) + tokens("generated_tokens", &cut), 17, "{cut}");
+    let shifted = answer(&["-n", "24", "--context-shift", "--keep", "2", "--json"]);
+    assert_eq!(
+        (&shifted["finish"], &shifted["generated_tokens"]),
+        (&"length".into(), &24.into()),
+        "{shifted}"
+    );
+    assert!(tokens("dropped_tokens", &shifted) > 0 && tokens("recomputed_tokens", &shifted) > 0, "{shifted}");
+    let shown = with(&["-n", "24", "--context-shift"]);
+    assert!(shown.stderr.contains(" recomputed, ") && shown.stderr.contains(" dropped)"), "{}", shown.stderr);
+    let message = with(&["--context-shift", "--keep", "16"]).failure();
+    assert_eq!(message, "--keep 16 leaves no room in a context of 16 tokens");
+    with(&["--keep", "2"]).wrong_usage();
+}

@@ -28,6 +28,16 @@ pub enum ConversationError {
     Generate(#[from] GenerateError),
 }
 
+impl ConversationError {
+    /// As [`ModelError::code`](crate::ModelError::code).
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            ConversationError::Generate(error) => error.code(),
+            _ => None,
+        }
+    }
+}
+
 /// The tokens of messages. Control tokens are those that the template wrote; text of a message never becomes one.
 ///
 /// # Errors

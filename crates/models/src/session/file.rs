@@ -1,23 +1,28 @@
 //! Sessions in files.
 //!
-//! The layout: a [`Head`], the tokens as u32, the state's pages ([`cera_core::SeqState::write_to`]), and the SHA-256 of all
-//! that. Integers are little-endian.
+//! The layout: a [`Head`], the tokens as u32, the state ([`cera_core::SeqState::write_to`]), an [`Earlier`] with the state and the
+//! logits that it speaks of, and the SHA-256 of all that. Integers are little-endian.
+//!
+//! The earlier state is that of the last checkpoint at the end of a turn: of a model whose state cannot go back by itself, a file
+//! so serves another answer to the same prompt, too.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use cera_core::SeqState;
 use sha2::{Digest, Sha256};
 
 use super::Session;
+use super::checkpoints::{Checkpoint, Checkpoints};
 
 /// How a session file begins.
 const MAGIC: [u8; 8] = *b"cera.ses";
 
 /// The version of the layout, and of the pages in it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a session file begins with.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -32,6 +37,23 @@ struct Head {
     tokens: [u8; 8],
     /// How many of the tokens are computed.
     computed: [u8; 8],
+}
+
+/// What a session file has of a checkpoint.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Earlier {
+    /// Positions of the state; 0 if there is none.
+    len: [u8; 8],
+    /// The number of logits: none or all.
+    logits: [u8; 8],
+}
+
+/// What a session file holds.
+struct Content {
+    state: SeqState,
+    tokens: Vec<u32>,
+    checkpoints: Checkpoints,
 }
 
 /// Why a session cannot be saved to a file or restored from it.
@@ -84,12 +106,27 @@ impl Session {
         out.write_all(bytemuck::bytes_of(&self.head()))?;
         self.tokens.iter().try_for_each(|token| out.write_all(&token.to_le_bytes()))?;
         self.state.write_to(&mut out)?;
+        self.write_earlier(&mut out)?;
         let (mut out, sum) = out.finish();
         out.write_all(&sum)?;
         out.flush()?;
         drop(out);
         file.persist(path)?;
         Ok(())
+    }
+
+    fn write_earlier(&self, out: &mut dyn Write) -> io::Result<()> {
+        let checkpoint = self.checkpoints.turn_before(self.state.len());
+        let (len, logits) =
+            checkpoint.map_or((0, &[][..]), |c| (c.len, c.logits.as_ref().map_or(&[], |logits| logits)));
+        let head = Earlier { len: (len as u64).to_le_bytes(), logits: (logits.len() as u64).to_le_bytes() };
+        out.write_all(bytemuck::bytes_of(&head))?;
+        if let Some(checkpoint) = checkpoint {
+            let mut state = self.state.fork();
+            checkpoint.restore(&mut state).map_err(io::Error::other)?;
+            state.write_to(out)?;
+        }
+        logits.iter().try_for_each(|logit| out.write_all(&logit.to_le_bytes()))
     }
 
     /// Takes the tokens and the state of a file in place of those held.
@@ -99,12 +136,14 @@ impl Session {
     pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<(), SessionFileError> {
         let path = path.as_ref();
         let read = self.read(path).map_err(|fault| SessionFileError { path: path.to_owned(), fault });
-        (self.state, self.tokens) = read?;
-        self.chosen = false;
+        let Content { state, tokens, checkpoints } = read?;
+        (self.state, self.tokens, self.checkpoints) = (state, tokens, checkpoints);
+        (self.logits, self.dropped) = (None, 0);
+        (self.chosen, self.answering) = (false, false);
         Ok(())
     }
 
-    fn read(&self, path: &Path) -> Result<(SeqState, Vec<u32>), SessionFault> {
+    fn read(&self, path: &Path) -> Result<Content, SessionFault> {
         let mut input = Hashing::new(BufReader::new(File::open(path)?));
         let mut head = Head::zeroed();
         input.read_exact(bytemuck::bytes_of_mut(&mut head)).map_err(cut)?;
@@ -124,15 +163,44 @@ impl Session {
         }
         let mut state = self.state.fork();
         state.read_from(computed, &mut input)?;
+        let checkpoints = self.read_earlier(computed, &mut input)?;
         let (input, sum) = input.finish();
         let mut rest = Vec::new();
         input.take(sum.len() as u64 + 1).read_to_end(&mut rest)?;
         match rest == sum {
-            true => Ok((state, tokens)),
+            true => Ok(Content { state, tokens, checkpoints }),
             false => {
                 Err(SessionFault::Malformed("the file is damaged: its checksum does not fit".to_owned()))
             }
         }
+    }
+
+    /// The checkpoint of a file whose state has `computed` positions, if this session has a use for it.
+    fn read_earlier(&self, computed: usize, input: &mut dyn Read) -> Result<Checkpoints, SessionFault> {
+        let mut head = Earlier::zeroed();
+        input.read_exact(bytemuck::bytes_of_mut(&mut head)).map_err(cut)?;
+        let (len, count) = (u64::from_le_bytes(head.len), u64::from_le_bytes(head.logits));
+        let vocabulary = self.model.vocabulary();
+        if len > computed as u64 || ![0, vocabulary as u64].contains(&count) || (len == 0 && count > 0) {
+            return Err(SessionFault::Malformed(format!(
+                "a checkpoint of {len} tokens with {count} logits does not fit {computed} tokens and a vocabulary of \
+                 {vocabulary}"
+            )));
+        }
+        let mut checkpoints = Checkpoints::default();
+        if len == 0 {
+            return Ok(checkpoints);
+        }
+        let mut state = self.state.fork();
+        state.read_from(len as usize, input)?;
+        let mut logits = vec![0; 4 * count as usize];
+        input.read_exact(&mut logits).map_err(cut)?;
+        let logits = logits.as_chunks().0.iter().map(|&logit| f32::from_le_bytes(logit));
+        let logits = (count > 0).then(|| Arc::new(logits.collect()));
+        if self.keeps_checkpoints {
+            checkpoints.add(Checkpoint::new(&state, true, logits), &self.options.checkpoints);
+        }
+        Ok(checkpoints)
     }
 
     /// The numbers of tokens and of computed ones that `head` states, if this session can take them.

@@ -39,7 +39,7 @@ pub enum Finish {
     StopString(usize),
     /// [`GenerateOptions::max_tokens`] were generated.
     MaxTokens,
-    /// The context is full.
+    /// The context is full, and may not shift.
     ContextFull,
     /// [`GenerateOptions::cancel`] asked for it.
     Cancelled,
@@ -72,6 +72,16 @@ pub enum GenerateError {
     /// A token has no text.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
+}
+
+impl GenerateError {
+    /// As [`ModelError::code`].
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            GenerateError::Model(error) => error.code(),
+            _ => None,
+        }
+    }
 }
 
 /// An answer as it is generated: an iterator over its pieces, one for each token. The tokens become part of the session.
@@ -127,12 +137,12 @@ impl Generation<'_> {
     }
 
     fn step(&mut self) -> Result<Piece, GenerateError> {
+        let position = self.session.tokens.len() as u64;
         let logits = match self.session.logits(&self.cancel) {
             Err(ModelError::Core(Error::Cancelled)) => return Ok(self.end(Finish::Cancelled, None)),
             logits => logits?,
         };
-        let position = self.session.tokens.len() as u64;
-        let choice = self.sampler.sample(&logits, position)?;
+        let choice = self.sampler.sample(logits, position)?;
         let token = choice.token;
         self.session.choose(token);
         if self.tokenizer.stop_tokens().binary_search(&token).is_ok() {
@@ -150,9 +160,7 @@ impl Generation<'_> {
                 Piece { text: String::new(), choice: Some(choice) }
             }
             (None, Some(0)) => self.end(Finish::MaxTokens, Some(choice)),
-            (None, _) if self.session.tokens.len() > self.session.context() => {
-                self.end(Finish::ContextFull, Some(choice))
-            }
+            (None, _) if self.session.is_full() => self.end(Finish::ContextFull, Some(choice)),
             (None, _) => Piece { text: String::new(), choice: Some(choice) },
         };
         piece.text.insert_str(0, &passed.text);

@@ -37,10 +37,15 @@ fn a_replaced_sequence_keeps_its_common_beginning_and_gives_the_bits_of_a_new_on
     assert_eq!(logits(&mut a), logits(&mut b));
     let stats = a.stats();
     assert_eq!((stats.reused, stats.prompt, stats.generated), (70, 130, 0));
-    // The same sequence again: only the last token is computed, for its logits.
-    assert_eq!(a.set_tokens(&edited), 99);
+    // The same sequence again: nothing is computed. A beginning of it: only its last token, for its logits.
+    assert_eq!(a.set_tokens(&edited), 100);
     assert_eq!(logits(&mut a), logits(&mut b));
-    assert_eq!(a.stats().prompt, 131);
+    assert_eq!(a.stats().prompt, 130);
+    assert_eq!((a.set_tokens(&edited[..80]), b.set_tokens(&[])), (79, 0));
+    b.append(&edited[..80]);
+    assert_eq!(logits(&mut a), logits(&mut b));
+    let stats = a.stats();
+    assert_eq!((stats.reused, stats.recomputed, stats.prompt), (70 + 100 + 79, 1, 131));
 }
 
 #[test]
@@ -137,6 +142,8 @@ fn session_files_that_do_not_fit_are_refused_and_change_nothing() {
     refused(&changed(55), "do not fit");
     refused(&changed(67), "vocabulary");
     refused(&changed(64 + 4 * 70 + 1000), "checksum");
+    refused(&changed(file.len() - 48), "a checkpoint of 85 tokens");
+    refused(&changed(file.len() - 40), "with 85 logits");
     refused(&[&file[..], b"x"].concat(), "checksum");
     let mut unbounded = session(Some(usize::MAX));
     let mut claims = file.clone();

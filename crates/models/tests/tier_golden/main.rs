@@ -8,9 +8,8 @@ mod cells;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernels;
+#[path = "../support/requantize.rs"]
 mod requantize;
-#[path = "../support/rewrite.rs"]
-mod rewrite;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +22,7 @@ use cera_quant::Format;
 use cera_quant::kv::KvType;
 use cera_testkit::{emulation, fixtures};
 use common::TestRuntime;
-use sha2::{Digest, Sha256};
+use requantize::sha256;
 
 /// What the golden file holds for one model and sequence.
 #[derive(Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -56,11 +55,6 @@ type Golden = BTreeMap<String, Entry>;
 fn golden() -> Golden {
     let path = fixtures::dir().join("../golden.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// SHA-256 in lower-case hexadecimal.
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A model and a sequence to test.

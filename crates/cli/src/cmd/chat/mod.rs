@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("{} has no chat template; give one with --chat-template", model.file().name());
     };
     let tokenizer = Tokenizer::from_gguf(meta, &TokenizerOptions::default())?;
-    let session = args.context.session(model.clone());
+    let session = args.context.session(model.clone())?;
     let mut chat = Chat {
         conversation: Conversation::with(session, tokenizer, template),
         sampling,
@@ -150,6 +150,7 @@ impl Chat {
         *self.cancel.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();
         let (sampling, max_tokens) = (self.sampling.clone(), self.max_tokens);
         let options = GenerateOptions { sampling, max_tokens, cancel, ..GenerateOptions::default() };
+        let dropped = self.conversation.session().dropped();
         let mut reply = self.conversation.reply(options)?;
         while self.read
             && let Some(piece) = reply.next()
@@ -158,10 +159,16 @@ impl Chat {
         }
         self.read &= output::stream("\n")?;
         match reply.finish() {
-            Some(Finish::ContextFull) => output::notice("[the context is full: /undo, or begin anew]"),
+            Some(Finish::ContextFull) => {
+                output::notice("[the context is full: /undo, begin anew, or start with --context-shift]");
+            }
             Some(Finish::MaxTokens) => output::notice("[cut: -n says how long answers may be]"),
             Some(Finish::Cancelled) => output::notice("[stopped]"),
             _ => {}
+        }
+        drop(reply);
+        if self.conversation.session().dropped() > dropped {
+            output::notice("[the context was full: the oldest tokens are dropped]");
         }
         Ok(())
     }
@@ -224,15 +231,17 @@ impl Chat {
         let stats = session.stats();
         let speed = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE);
         format!(
-            "prompts {} tokens computed, {:.1} tokens/s, {} reused; answers {} tokens, {:.1} tokens/s; {} of {} tokens \
-             of the context, {:.1} MB when full",
+            "prompts {} tokens computed, {:.1} tokens/s, {} reused, {} recomputed; answers {} tokens, {:.1} tokens/s; {} of {} \
+             tokens of the context ({} dropped), {:.1} MB when full",
             stats.prompt,
             speed(stats.prompt, stats.prompt_time),
             stats.reused,
+            stats.recomputed,
             stats.generated,
             speed(stats.generated, stats.generated_time),
             session.tokens().len(),
             session.context(),
+            session.dropped(),
             session.context_bytes() as f64 / 1e6,
         )
     }

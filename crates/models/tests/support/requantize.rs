@@ -6,8 +6,14 @@ use cera_models::gguf::GgufFile;
 use cera_quant::Format;
 use cera_quant::blocks::{dequantize_row, quantize_row};
 use cera_testkit::gguf::TensorEntry;
+use sha2::{Digest, Sha256};
 
-use crate::{rewrite, sha256};
+mod rewrite;
+
+/// SHA-256 in lower-case hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// `general.file_type` of a file of mostly this format.
 fn file_type(format: Format) -> u32 {
