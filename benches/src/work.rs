@@ -211,6 +211,7 @@ impl<T: Cached> Work for Attention<T> {
                 tokens: 1,
                 visible: Visible { end: self.positions, window: None },
                 scale: 0.125,
+                soft_cap: None,
                 q: &self.q,
                 out: AttentionOut::Whole(&mut self.out),
                 scratch: &mut self.scratch,
@@ -275,7 +276,7 @@ impl Rope {
     pub(crate) fn new(pairs: RopePairs, (heads, head_dim): (usize, usize)) -> Rope {
         let frequencies: Vec<f32> = (0..head_dim / 2).map(|i| 1.0 / (1 + i) as f32).collect();
         let (mut cos, mut sin) = (frequencies.clone(), frequencies.clone());
-        rope_table(321, &frequencies, &mut cos, &mut sin);
+        rope_table(321, &frequencies, 1.0, (&mut cos, &mut sin));
         Rope { pairs, x: values(heads * head_dim, 10), head_dim, cos, sin }
     }
 }

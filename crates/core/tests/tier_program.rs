@@ -10,7 +10,7 @@ use cera_core::{
 };
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::kv::{KvShape, KvType};
-use cera_quant::ops::{Activation, RopePairs};
+use cera_quant::ops::{Activation, Pointwise, RopePairs};
 use cera_quant::pack::{self, PackedRef};
 use cera_quant::{Format, QuantError};
 
@@ -33,12 +33,12 @@ fn graph(bias: Option<Vec<f32>>, window: Option<usize>, pairs: RopePairs) -> Gra
     let mut g = GraphBuilder::new();
     let embedding = g.matrix("embedding", Format::F32, VOCABULARY, WIDTH);
     let head = g.matrix("head", Format::F32, VOCABULARY, WIDTH);
-    let rope = RopeInfo { inv_freq: vec![0.3, 0.1, 0.03], pairs, head_dim: 8 };
+    let rope = RopeInfo::new(vec![0.3, 0.1, 0.03], pairs, 8);
     let rope = g.rope_frequencies(rope).unwrap();
     let x = g.embed("x", embedding);
     let q = g.rope("q", x, rope).unwrap();
     let state = g.kv_state(KvShape { heads: 4, k_dim: 8, v_dim: 8 });
-    let info = AttentionInfo { state, scale: 0.4, window };
+    let info = AttentionInfo { state, scale: 0.4, soft_cap: None, window };
     let context = g.attention("context", (q, q, x), info).unwrap();
     let y = g.add("sum", context, x).unwrap();
     let y = g.select_outputs("rows", y).unwrap();
@@ -99,19 +99,22 @@ fn layer(width: usize, heads: usize, head_dim: usize) -> (Graph, Vec<Matrix>) {
     let ones = g.vector(numbers(3, width));
     let h = g.rms_norm("norm", x, ones, 1e-5).unwrap();
     let inv_freq = (0..head_dim / 2).map(|i| 0.3 / (i + 1) as f32).collect();
-    let rope = g.rope_frequencies(RopeInfo { inv_freq, pairs: RopePairs::Interleaved, head_dim }).unwrap();
+    let rope = g.rope_frequencies(RopeInfo::new(inv_freq, RopePairs::Interleaved, head_dim)).unwrap();
     let bias = g.vector(numbers(4, heads * head_dim));
+    let of_a_head = g.vector(numbers(5, head_dim));
     let mut qkv = Vec::new();
     for name in ["q", "k", "v"] {
         let weight = matrix(&mut g, name, heads * head_dim, width);
         let y = g.linear(name, h, weight, Some(bias)).unwrap();
+        let y = if name == "q" { g.rms_norm("q_norm", y, of_a_head, 1e-5).unwrap() } else { y };
         qkv.push(if name == "v" { y } else { g.rope(&format!("{name}_rope"), y, rope).unwrap() });
     }
     let state = g.kv_state(KvShape { heads, k_dim: head_dim, v_dim: head_dim });
-    let info = AttentionInfo { state, scale: 0.1, window: None };
+    let info = AttentionInfo { state, scale: 0.1, soft_cap: None, window: None };
     let context = g.attention("context", (qkv[0], qkv[1], qkv[2]), info).unwrap();
     let weight = matrix(&mut g, "o", width, heads * head_dim);
     let y = g.linear("o", context, weight, None).unwrap();
+    let y = g.scale("scaled", y, 0.7);
     let x = g.add("residual", x, y).unwrap();
     let h = g.rms_norm("norm_2", x, ones, 1e-5).unwrap();
     let (gate, up) = (matrix(&mut g, "gate", 85, width), matrix(&mut g, "up", 85, width));
@@ -121,7 +124,8 @@ fn layer(width: usize, heads: usize, head_dim: usize) -> (Graph, Vec<Matrix>) {
     let y = g.linear("down", act, weight, None).unwrap();
     let x = g.add("residual_2", y, x).unwrap();
     let x = g.select_outputs("rows", x).unwrap();
-    let logits = g.linear("logits", x, embedding, None).unwrap();
+    let logits = g.linear("head", x, embedding, None).unwrap();
+    let logits = g.pointwise("logits", logits, Pointwise::SoftCap(2.0));
     (g.finish(logits).unwrap(), weights)
 }
 
@@ -203,7 +207,7 @@ fn graphs_check_their_shapes() {
     let error = g.rms_norm("norm", x, short, 1e-5).unwrap_err();
     assert_eq!(error.to_string(), "blk.3.norm: norm weights is 31, expected 32");
     let state = g.kv_state(KvShape { heads: 3, k_dim: 8, v_dim: 8 });
-    let info = AttentionInfo { state, scale: 1.0, window: None };
+    let info = AttentionInfo { state, scale: 1.0, soft_cap: None, window: None };
     assert!(g.attention("attention", (x, x, x), info).is_err());
     assert!(g.finish(x).is_err(), "logits need a row per output");
 }

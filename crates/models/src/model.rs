@@ -1,5 +1,6 @@
 //! A model: file, graph and weights, ready to run.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -158,7 +159,9 @@ impl Model {
     /// As [`Model::load`].
     pub fn kernels(file: &GgufSet, table: &KernelTable) -> Result<Vec<TensorKernels>, ModelError> {
         let graph = arch::build(file)?.graph;
-        let kernels = graph.matrices().iter().map(|info| TensorKernels {
+        // Matrices of one tensor have the kernels of its format.
+        let whole = graph.matrices().iter().filter(|info| info.first_row == 0);
+        let kernels = whole.map(|info| TensorKernels {
             tensor: info.name.clone(),
             matmul: info
                 .matmul
@@ -221,16 +224,19 @@ fn weights(
         infos.iter().map(|info| file.expect_tensor(&info.name)).collect::<Result<_, _>>()?;
     let packed: Vec<usize> = (0..infos.len()).filter(|&i| repack && infos[i].matmul).collect();
     let shapes: Vec<MatrixShape> = packed.iter().map(|&i| infos[i].shape()).collect();
-    let total = packed.iter().map(|&i| tensors[i].byte_len()).sum();
+    let total = packed.iter().map(|&i| byte_range(&infos[i], tensors[i]).len()).sum();
     let mut bytes = 0;
     let mut arena = pack_all(
         &shapes,
         width,
         |p| plain(file, &infos[packed[p]], tensors[packed[p]]),
         |p| {
-            let tensor = tensors[packed[p]];
-            file.release(tensor);
-            bytes += tensor.byte_len();
+            let (info, tensor) = (&infos[packed[p]], tensors[packed[p]]);
+            let range = byte_range(info, tensor);
+            if range.end == tensor.byte_len() {
+                file.release(tensor);
+            }
+            bytes += range.len();
             progress(LoadProgress { tensor: tensor.name(), bytes, total });
         },
     )?
@@ -248,5 +254,11 @@ fn plain(file: &Arc<GgufSet>, info: &MatrixInfo, tensor: &TensorInfo) -> Result<
         TensorData::Borrowed(_) => Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() }),
         TensorData::Owned(bytes) => Arc::new(bytes),
     };
-    Ok(Matrix::plain(info.format, (info.m, info.k), source, 0..tensor.byte_len())?)
+    Ok(Matrix::plain(info.format, (info.m, info.k), source, byte_range(info, tensor))?)
+}
+
+/// Where the rows of a matrix stand in its tensor.
+fn byte_range(info: &MatrixInfo, tensor: &TensorInfo) -> Range<usize> {
+    let row = tensor.byte_len() / tensor.rows().max(1);
+    info.first_row * row..(info.first_row + info.m) * row
 }

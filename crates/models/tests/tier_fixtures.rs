@@ -38,7 +38,7 @@ fn argmax(row: &[f32]) -> u32 {
 #[test]
 fn f32_architectures_agree_with_transformers() {
     let runtime = TestRuntime::with_threads(2);
-    for name in ["llama", "mistral"] {
+    for name in fixtures::ARCHITECTURES {
         let model = load(&runtime, &format!("arch/{name}/model.gguf"));
         let reference = Fixture::open(&format!("arch/{name}/reference.safetensors"));
         let tokens = tokens(&reference);
@@ -60,7 +60,7 @@ fn f32_architectures_agree_with_transformers() {
 #[test]
 fn the_residual_stream_agrees_layer_by_layer() {
     let runtime = TestRuntime::with_threads(2);
-    for name in ["llama", "mistral"] {
+    for name in fixtures::ARCHITECTURES {
         let model = load(&runtime, &format!("arch/{name}/model.gguf"));
         let reference = Fixture::open(&format!("arch/{name}/reference.safetensors"));
         let (tokens, hidden) = (tokens(&reference), reference.f32("hidden"));
@@ -118,5 +118,29 @@ fn quantized_models_are_as_near_to_the_truth_as_llama_cpp() {
         }
     }
     assert_eq!(tested, 15);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Files of llama.cpp's quantizer, whose tensors have several types and rows of odd widths.
+const QUANTIZED_ARCHITECTURES: [&str; 2] = ["gemma3-Q4_1", "granite-Q8_0"];
+
+#[test]
+fn quantized_architectures_are_as_near_to_the_truth_as_llama_cpp() {
+    let runtime = TestRuntime::with_threads(2);
+    let mut faults = Vec::new();
+    for name in QUANTIZED_ARCHITECTURES {
+        let model = load(&runtime, &format!("quant-arch/{name}.gguf"));
+        let reference = Fixture::open(&format!("quant-arch/reference-{name}.safetensors"));
+        let got = logits(&model, &tokens(&reference), KvType::F32);
+        let truth = reference.f32("logits_dequant").data;
+        let d = Distance::new(&got, &truth, model.vocabulary());
+        let theirs = Distance::new(&reference.f32("logits_llamacpp").data, &truth, model.vocabulary());
+        if !(d.median_cos >= f64::min(0.98, theirs.median_cos - 0.02) && d.kl <= 2.0 * theirs.kl + 0.01) {
+            faults.push(format!(
+                "{name}: median cos {:.6}, KL {:.2e} (llama.cpp {:.6}, {:.2e})",
+                d.median_cos, d.kl, theirs.median_cos, theirs.kl
+            ));
+        }
+    }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -51,12 +51,15 @@ macro_rules! by_intrinsics {
 macro_rules! f32_ops {
     ($gate:ident, $lanes:ty) => {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
-        use cera_quant::ops::{self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
+        use cera_quant::ops::{
+            self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+        };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
             rms_norm(RmsNormArgs<'_>) = ops::rms_norm;
             add(AddArgs<'_>) = ops::add;
             gated(GatedArgs<'_>) = ops::gated;
+            pointwise(PointwiseArgs<'_>) = ops::pointwise;
             rope(RopeArgs<'_>) = ops::rope;
             attention_f32(AttentionArgs<'_, f32>) = ops::attention;
             attention_f16(AttentionArgs<'_, u16>) = ops::attention;

@@ -11,6 +11,10 @@ pub fn dir() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures"))
 }
 
+/// The folders of `arch` whose models are supported.
+pub const ARCHITECTURES: [&str; 9] =
+    ["gemma3", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"];
+
 /// The bytes of a file, named relative to [`dir`]. Of a name that ends in `.gz`, what was compressed.
 ///
 /// # Panics
@@ -123,6 +127,11 @@ impl Fixture {
     /// A tensor of 32-bit integers.
     pub fn i32(&self, tensor: &str) -> Tensor<i32> {
         self.typed(tensor, Dtype::I32, i32::from_le_bytes)
+    }
+
+    /// A tensor of half precision, as bits.
+    pub fn f16(&self, tensor: &str) -> Tensor<u16> {
+        self.typed(tensor, Dtype::F16, u16::from_le_bytes)
     }
 
     /// A tensor of single precision.

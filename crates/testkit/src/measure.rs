@@ -9,6 +9,8 @@ pub struct Distance {
     pub rel: f64,
     /// The smallest cosine between the two vectors of one position.
     pub cos: f64,
+    /// The median of the cosines.
+    pub median_cos: f64,
     /// The mean KL divergence from the reference distribution, natural logarithm.
     pub kl: f64,
 }
@@ -28,10 +30,13 @@ impl Distance {
         let deviation = (pairs().map(|(_, r)| square(r - mean)).sum::<f64>() / n).sqrt();
         let rms = (pairs().map(|(g, r)| square(g - r)).sum::<f64>() / n).sqrt();
         let rows = || got.chunks(width).zip(reference.chunks(width));
+        let mut cosines: Vec<f64> = rows().map(|(g, r)| cosine(g, r)).collect();
+        cosines.sort_by(f64::total_cmp);
         Distance {
             max_abs: pairs().map(|(g, r)| (g - r).abs()).fold(0.0, f64::max),
             rel: rms / deviation,
-            cos: rows().map(|(g, r)| cosine(g, r)).fold(f64::INFINITY, f64::min),
+            cos: cosines.first().copied().unwrap_or(f64::INFINITY),
+            median_cos: cosines.get(cosines.len() / 2).copied().unwrap_or(f64::INFINITY),
             kl: rows().map(|(g, r)| divergence(r, g)).sum::<f64>() / rows().count() as f64,
         }
     }
@@ -62,6 +67,7 @@ mod tests {
         let x = [1.0, -2.0, 0.5, 3.0];
         let d = Distance::new(&x, &x, 2);
         assert!(d.max_abs == 0.0 && d.rel == 0.0 && d.kl == 0.0 && (d.cos - 1.0).abs() < 1e-12);
+        assert_eq!(d.median_cos, d.cos);
     }
 
     #[test]

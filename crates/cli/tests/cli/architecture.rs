@@ -70,14 +70,19 @@ fn heads_must_fit_each_other_and_the_width() {
     };
     let zero = "metadata key llama.attention.head_count: expected an integer of at least 1, found u32 0";
     assert_eq!(heads(0, 2), zero);
-    for (q, kv) in [(4, 0), (4, 8), (4, 3), (1, 2), (4, u32::MAX)] {
+    let none = "layer 0 without KV heads (attention.head_count_kv) is not supported";
+    assert_eq!(heads(4, 0), none);
+    for (q, kv) in [(4, 8), (4, 3), (1, 2), (4, u32::MAX)] {
         let expected = format!("{q} query heads on {kv} KV heads (attention.head_count_kv) is not supported");
         assert_eq!(heads(q, kv), expected);
     }
-    assert_eq!(heads(5, 5), "a width of 32 on 5 heads (embedding_length) is not supported");
-    assert_eq!(heads(u32::MAX, 1), "a width of 32 on 4294967295 heads (embedding_length) is not supported");
+    let uneven = "heads (embedding_length, attention.head_count) is not supported";
+    assert_eq!(heads(5, 5), format!("a width of 32 on 5 {uneven}"));
+    assert_eq!(heads(u32::MAX, 1), format!("a width of 32 on 4294967295 {uneven}"));
     let dims = |key: &str, value| after(|toy| toy.set_u32(key, value));
-    let unfit = |k, v, rope| format!("heads of {k} and {v} with {rope} rotated elements is not supported");
+    let keys = "(attention.head_count, attention.key_length, attention.value_length, rope.dimension_count)";
+    let unfit =
+        |k, v, rope| format!("heads of {k} and {v} with {rope} rotated elements {keys} is not supported");
     assert_eq!(dims("llama.attention.key_length", 0), unfit(0, 0, 0));
     assert_eq!(dims("llama.attention.value_length", 0), unfit(8, 0, 8));
     assert_eq!(dims("llama.rope.dimension_count", 7), unfit(8, 8, 7));
@@ -123,7 +128,7 @@ fn types_without_kernels_are_named_with_their_tensor() {
 #[test]
 fn architectures_and_features_without_implementation_are_named() {
     let named = |name: &str| after(|toy| toy.set("general.architecture", ty::STRING, string(name)));
-    let supported = "is not supported; supported: llama";
+    let supported = "is not supported; supported: gemma3, granite, llama, olmo2, phi3, qwen2, qwen3, smollm3";
     assert_eq!(named("mamba"), format!("architecture mamba {supported}"));
     assert_eq!(named("LLAMA"), format!("architecture LLAMA {supported}"));
     assert_eq!(named(""), format!("architecture  {supported}"));
@@ -132,8 +137,8 @@ fn architectures_and_features_without_implementation_are_named() {
     assert_eq!(missing, "metadata key general.architecture is missing");
     let experts = after(|toy| toy.set_u32("llama.expert_count", 8));
     assert_eq!(experts, "a mixture of experts (expert_count) is not supported");
-    let yarn = after(|toy| toy.set("llama.rope.scaling.type", ty::STRING, string("yarn")));
-    assert_eq!(yarn, "RoPE scaling yarn (rope.scaling.type) is not supported");
+    let warp = after(|toy| toy.set("llama.rope.scaling.type", ty::STRING, string("warp")));
+    assert_eq!(warp, "RoPE scaling warp (rope.scaling.type) is not supported");
 }
 
 #[test]

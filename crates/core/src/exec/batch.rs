@@ -7,7 +7,7 @@ use cera_quant::ops::rope_table;
 
 use super::SeqStep;
 use crate::error::Error;
-use crate::graph::{Graph, StateId};
+use crate::graph::{Graph, RopeInfo, StateId};
 use crate::state::LayerState;
 
 /// A run of tokens of one sequence.
@@ -63,6 +63,8 @@ pub(super) struct Batch {
     sequences: Vec<usize>,
     pages: Vec<Pages>,
     kv: Vec<KvType>,
+    /// The positions that each sequence can grow to.
+    limits: Vec<usize>,
     /// Cosines and sines of every rotary embedding: `[token][pair]`.
     tables: Vec<(Vec<f32>, Vec<f32>)>,
 }
@@ -80,6 +82,7 @@ impl Batch {
             sequences: Vec::new(),
             pages: Vec::new(),
             kv: Vec::new(),
+            limits: Vec::new(),
             tables: Vec::new(),
         };
         for run in runs {
@@ -94,20 +97,25 @@ impl Batch {
                 batch.sequences.push(sequence);
             }
             batch.kv.push(step.state.kv_type());
+            batch.limits.push(step.state.limit());
             batch.pages.push(Pages(step.state.reserve(count)?));
         }
-        batch.tables = graph.ropes.iter().map(|rope| batch.table(&rope.inv_freq)).collect();
+        batch.tables = graph.ropes.iter().map(|rope| batch.table(rope)).collect();
         Ok(batch)
     }
 
-    fn table(&self, inv_freq: &[f32]) -> (Vec<f32>, Vec<f32>) {
-        let pairs = inv_freq.len();
+    fn table(&self, rope: &RopeInfo) -> (Vec<f32>, Vec<f32>) {
+        let pairs = rope.inv_freq.len();
         let mut cos = vec![0.0; pairs * self.len()];
         let mut sin = cos.clone();
         if pairs > 0 {
             let rows = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
-            for (&position, (cos, sin)) in self.positions.iter().zip(rows) {
-                rope_table(position, inv_freq, cos, sin);
+            for ((&position, &sequence), (cos, sin)) in self.positions.iter().zip(&self.sequences).zip(rows) {
+                let inv_freq = match &rope.long {
+                    Some(long) if self.limits[sequence] > long.beyond => &long.inv_freq,
+                    _ => &rope.inv_freq,
+                };
+                rope_table(position, inv_freq, rope.magnitude, (cos, sin));
             }
         }
         (cos, sin)

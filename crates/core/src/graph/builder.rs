@@ -1,8 +1,10 @@
 //! Building a graph, with every shape checked.
 
+use std::ops::Range;
+
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::Activation;
+use cera_quant::ops::{Activation, Pointwise};
 
 use super::{
     AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, Rows, StateId, ValueId,
@@ -36,11 +38,26 @@ impl GraphBuilder {
 
     /// Declares a weight matrix of `m` rows of `k` elements. Declaring the same name again gives the same matrix.
     pub fn matrix(&mut self, name: &str, format: Format, m: usize, k: usize) -> MatrixId {
-        if let Some(known) = self.matrices.iter().position(|info| info.name == name) {
+        self.matrix_rows(name, format, 0..m, k)
+    }
+
+    /// Declares a weight matrix that is some rows of `k` elements of the tensor `name`. Declaring the same rows again gives
+    /// the same matrix.
+    pub fn matrix_rows(&mut self, name: &str, format: Format, rows: Range<usize>, k: usize) -> MatrixId {
+        let same =
+            |info: &MatrixInfo| info.name == name && info.first_row == rows.start && info.m == rows.len();
+        if let Some(known) = self.matrices.iter().position(same) {
             return MatrixId(known);
         }
-        let name = name.to_owned();
-        self.matrices.push(MatrixInfo { name, format, m, k, embedding: false, matmul: false });
+        self.matrices.push(MatrixInfo {
+            name: name.to_owned(),
+            format,
+            first_row: rows.start,
+            m: rows.len(),
+            k,
+            embedding: false,
+            matmul: false,
+        });
         MatrixId(self.matrices.len() - 1)
     }
 
@@ -53,10 +70,14 @@ impl GraphBuilder {
     /// Adds a rotary embedding.
     ///
     /// # Errors
-    /// [`Error::Operand`] if it has more pairs than a head.
+    /// [`Error::Operand`] if it has more pairs than a head, or other numbers of pairs for long sequences.
     pub fn rope_frequencies(&mut self, rope: RopeInfo) -> Result<RopeId, Error> {
-        if 2 * rope.inv_freq.len() > rope.head_dim {
-            return Err(self.fault("rope", "rotated elements", rope.head_dim, 2 * rope.inv_freq.len()));
+        let pairs = rope.inv_freq.len();
+        if 2 * pairs > rope.head_dim {
+            return Err(self.fault("rope", "rotated elements", rope.head_dim, 2 * pairs));
+        }
+        if let Some(long) = &rope.long {
+            self.expect("rope", "frequencies for long sequences", pairs, long.inv_freq.len())?;
         }
         self.ropes.push(rope);
         Ok(RopeId(self.ropes.len() - 1))
@@ -75,13 +96,16 @@ impl GraphBuilder {
         self.push(name, Op::Embed { table }, Rows::Tokens, width)
     }
 
-    /// RMS normalisation of each row.
+    /// RMS normalisation of each row, or of each head of it if there is one weight per element of a head.
     ///
     /// # Errors
-    /// [`Error::Operand`] if there is not one weight per element.
+    /// [`Error::Operand`] if a row is not a whole number of heads.
     pub fn rms_norm(&mut self, name: &str, x: ValueId, weight: VectorId, eps: f32) -> Result<ValueId, Error> {
         let (rows, width) = self.shape(x);
-        self.expect(name, "norm weights", width, self.vectors[weight.0].len())?;
+        let weights = self.vectors[weight.0].len();
+        if weights == 0 || !width.is_multiple_of(weights) {
+            return Err(self.fault(name, "norm weights", width, weights));
+        }
         Ok(self.push(name, Op::RmsNorm { x, weight, eps }, rows, width))
     }
 
@@ -153,6 +177,17 @@ impl GraphBuilder {
     ) -> Result<ValueId, Error> {
         let (rows, width) = self.same_shape(name, gate, up)?;
         Ok(self.push(name, Op::Gated { gate, up, activation }, rows, width))
+    }
+
+    /// `factor * x`; `x` itself if the factor is 1.
+    pub fn scale(&mut self, name: &str, x: ValueId, factor: f32) -> ValueId {
+        if factor == 1.0 { x } else { self.pointwise(name, x, Pointwise::Scale(factor)) }
+    }
+
+    /// A function of every element.
+    pub fn pointwise(&mut self, name: &str, x: ValueId, function: Pointwise) -> ValueId {
+        let (rows, width) = self.shape(x);
+        self.push(name, Op::Pointwise { x, function }, rows, width)
     }
 
     /// `a + b`.

@@ -8,7 +8,7 @@ mod builder;
 pub use builder::GraphBuilder;
 
 use cera_quant::Format;
-use cera_quant::ops::{Activation, RopePairs};
+use cera_quant::ops::{Activation, Pointwise, RopePairs};
 
 use crate::state::StateSpec;
 use crate::weights::MatrixShape;
@@ -60,6 +60,8 @@ pub struct MatrixInfo {
     pub name: String,
     /// Its format.
     pub format: Format,
+    /// The first row of the tensor that is the matrix's.
+    pub first_row: usize,
     /// Rows.
     pub m: usize,
     /// Elements per row.
@@ -82,10 +84,32 @@ impl MatrixInfo {
 pub struct RopeInfo {
     /// Radians per position of each pair.
     pub inv_freq: Vec<f32>,
+    /// Other frequencies for sequences that may grow long.
+    pub long: Option<LongRope>,
+    /// The factor of cosines and sines.
+    pub magnitude: f32,
     /// Which elements form a pair.
     pub pairs: RopePairs,
     /// Elements per head.
     pub head_dim: usize,
+}
+
+impl RopeInfo {
+    /// A rotary embedding of heads of `head_dim` elements with the same frequencies for all sequences.
+    pub fn new(inv_freq: Vec<f32>, pairs: RopePairs, head_dim: usize) -> RopeInfo {
+        RopeInfo { inv_freq, long: None, magnitude: 1.0, pairs, head_dim }
+    }
+}
+
+/// The frequencies of a rotary embedding for long sequences.
+///
+/// Source: Ding et al., "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens", 2024.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LongRope {
+    /// They hold for all positions of a sequence that can grow to more positions than this.
+    pub beyond: usize,
+    /// Radians per position of each pair.
+    pub inv_freq: Vec<f32>,
 }
 
 /// Attention of one layer.
@@ -95,6 +119,8 @@ pub struct AttentionInfo {
     pub state: StateId,
     /// The factor of the scores.
     pub scale: f32,
+    /// What scores are capped to after it, if anything.
+    pub soft_cap: Option<f32>,
     /// How many positions a token sees, itself included; `None` for all.
     pub window: Option<usize>,
 }
@@ -107,11 +133,11 @@ pub enum Op {
         /// The embedding.
         table: MatrixId,
     },
-    /// RMS normalisation of each row.
+    /// RMS normalisation of each row, or of each head of it.
     RmsNorm {
         /// Rows.
         x: ValueId,
-        /// One weight per element.
+        /// One weight per element of what is normalised.
         weight: VectorId,
         /// Added to the mean of the squares.
         eps: f32,
@@ -152,6 +178,13 @@ pub enum Op {
         /// The activation.
         activation: Activation,
     },
+    /// A function of every element.
+    Pointwise {
+        /// Its argument.
+        x: ValueId,
+        /// The function.
+        function: Pointwise,
+    },
     /// `a + b`.
     Add {
         /// An addend.
@@ -171,9 +204,11 @@ impl Op {
     pub fn inputs(&self) -> impl Iterator<Item = ValueId> {
         let inputs = match *self {
             Op::Embed { .. } => [None; 3],
-            Op::RmsNorm { x, .. } | Op::Linear { x, .. } | Op::Rope { x, .. } | Op::SelectOutputs { x } => {
-                [Some(x), None, None]
-            }
+            Op::RmsNorm { x, .. }
+            | Op::Linear { x, .. }
+            | Op::Rope { x, .. }
+            | Op::Pointwise { x, .. }
+            | Op::SelectOutputs { x } => [Some(x), None, None],
             Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
             Op::Add { a, b } => [Some(a), Some(b), None],

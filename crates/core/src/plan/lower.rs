@@ -33,6 +33,7 @@ impl Lowering<'_> {
             Op::RmsNorm { x, weight, eps } => self.local(Local::RmsNorm { x, weight, eps, out }),
             Op::Rope { x, rope } => self.local(Local::Rope { x, rope, out }),
             Op::Gated { gate, up, activation } => self.local(Local::Gated { gate, up, activation, out }),
+            Op::Pointwise { x, function } => self.local(Local::Pointwise { x, function, out }),
             Op::Add { a, b } => self.local(Local::Add { a, b, out }),
             Op::SelectOutputs { x } => self.local(Local::Select { x, out }),
             Op::Attention { q, k, v, ref info } => {

@@ -107,7 +107,7 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
             let dies = |v: ValueId| lifetimes.defined[v.0] < p && !read_later(v);
             // An operand that the op reads besides must stay as it is.
             let operands = match *op {
-                Local::Rope { x, .. } => [Some(x), None],
+                Local::Rope { x, .. } | Local::Pointwise { x, .. } => [Some(x), None],
                 Local::Gated { gate, up, .. } if gate != up => [Some(gate), None],
                 Local::Add { a, b, .. } if a != b => [Some(a), Some(b)],
                 _ => continue,

@@ -8,7 +8,7 @@ mod lower;
 mod memory;
 
 use cera_quant::acts::ActFormat;
-use cera_quant::ops::Activation;
+use cera_quant::ops::{Activation, Pointwise};
 
 use crate::graph::{AttentionInfo, Graph, MatrixId, RopeId, Rows, StateId, ValueId, VectorId};
 
@@ -32,6 +32,7 @@ pub(crate) enum Local {
     Rope { x: ValueId, rope: RopeId, out: ValueId },
     Append { k: ValueId, v: ValueId, state: StateId },
     Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
+    Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },
     Select { x: ValueId, out: ValueId },
 }
@@ -101,6 +102,7 @@ impl Local {
             | Local::RmsNorm { out, .. }
             | Local::Rope { out, .. }
             | Local::Gated { out, .. }
+            | Local::Pointwise { out, .. }
             | Local::Add { out, .. }
             | Local::Select { out, .. } => Some(out),
             Local::Quantize { .. } | Local::Append { .. } => None,
@@ -111,7 +113,10 @@ impl Local {
     pub(crate) fn inputs(&self, acts: &[ActsInfo]) -> impl Iterator<Item = ValueId> {
         let inputs = match *self {
             Local::Embed { .. } => [None; 2],
-            Local::RmsNorm { x, .. } | Local::Rope { x, .. } | Local::Select { x, .. } => [Some(x), None],
+            Local::RmsNorm { x, .. }
+            | Local::Rope { x, .. }
+            | Local::Pointwise { x, .. }
+            | Local::Select { x, .. } => [Some(x), None],
             Local::Quantize { acts: id } => [Some(acts[id.0].of), None],
             Local::Append { k, v, .. } => [Some(k), Some(v)],
             Local::Gated { gate, up, .. } => [Some(gate), Some(up)],

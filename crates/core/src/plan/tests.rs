@@ -11,7 +11,7 @@ fn layer(formats: [Format; 3]) -> Graph {
     let mut g = GraphBuilder::new();
     let embedding = g.matrix("embedding", Format::F16, 300, width);
     let ones = g.vector(vec![1.0; width]);
-    let rope = RopeInfo { inv_freq: vec![0.1; dim / 2], pairs: RopePairs::Half, head_dim: dim };
+    let rope = RopeInfo::new(vec![0.1; dim / 2], RopePairs::Half, dim);
     let rope = g.rope_frequencies(rope).unwrap();
     let x = g.embed("x", embedding);
     let h = g.rms_norm("norm", x, ones, 1e-5).unwrap();
@@ -23,7 +23,7 @@ fn layer(formats: [Format; 3]) -> Graph {
     let q = g.rope("q_rope", qkv[0], rope).unwrap();
     let k = g.rope("k_rope", qkv[1], rope).unwrap();
     let state = g.kv_state(KvShape { heads, k_dim: dim, v_dim: dim });
-    let info = AttentionInfo { state, scale: 0.125, window: None };
+    let info = AttentionInfo { state, scale: 0.125, soft_cap: None, window: None };
     let context = g.attention("attention", (q, k, qkv[2]), info).unwrap();
     let out = g.matrix("out", formats[0], width, width);
     let y = g.linear("out", context, out, None).unwrap();
@@ -57,6 +57,7 @@ fn shape(phase: &Phase) -> String {
                 Local::Rope { .. } => 'R',
                 Local::Append { .. } => 'K',
                 Local::Gated { .. } => 'G',
+                Local::Pointwise { .. } => 'P',
                 Local::Add { .. } => '+',
                 Local::Select { .. } => 'S',
             })

@@ -3,7 +3,7 @@
 use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
 
 use super::{F32Op, KernelOp, KernelTable};
 use crate::counters::Counters;
@@ -106,6 +106,10 @@ impl Kernels<'_> {
     op!(
         /// Runs the gated activation.
         gated, F32Op::Gated, GatedArgs
+    );
+    op!(
+        /// Runs a function of single elements.
+        pointwise, F32Op::Pointwise, PointwiseArgs
     );
     op!(
         /// Runs the rotary embedding.

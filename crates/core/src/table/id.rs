@@ -38,6 +38,8 @@ f32_ops! {
     Add "add-f32";
     /// Activation times factor.
     Gated "gated-f32";
+    /// A function of single elements.
+    Pointwise "pointwise-f32";
     /// Rotary position embedding.
     Rope "rope-f32";
     /// Attention over an f32 cache.

@@ -1,7 +1,7 @@
 //! The f32 operations of a table.
 
 use cera_quant::kv::{AppendArgs, Q8Unit};
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
 
 use super::KernelTable;
 use crate::pool::DefaultMode;
@@ -27,6 +27,8 @@ ops! {
     add: AddArgs<'_>;
     /// Activation times factor: [`cera_quant::ops::gated`].
     gated: GatedArgs<'_>;
+    /// A function of single elements: [`cera_quant::ops::pointwise`].
+    pointwise: PointwiseArgs<'_>;
     /// Rotary position embedding: [`cera_quant::ops::rope`].
     rope: RopeArgs<'_>;
     /// Attention over an f32 cache: [`cera_quant::ops::attention`].

@@ -1,7 +1,17 @@
 //! The architectures, each as a graph built once at load.
 
+mod decoder;
+mod gemma3;
+mod granite;
 mod llama;
+mod olmo2;
+mod params;
+mod phi3;
+mod pre_norm;
+mod qwen2;
+mod qwen3;
 mod rope;
+mod smollm3;
 mod source;
 
 use cera_core::graph::Graph;
@@ -21,7 +31,16 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 1] = [("llama", llama::build)];
+const ARCHITECTURES: [(&str, Build); 8] = [
+    ("gemma3", gemma3::build),
+    ("granite", granite::build),
+    ("llama", llama::build),
+    ("olmo2", olmo2::build),
+    ("phi3", phi3::build),
+    ("qwen2", qwen2::build),
+    ("qwen3", qwen3::build),
+    ("smollm3", smollm3::build),
+];
 
 /// Builds the graph of the model in `file`.
 pub(crate) fn build(file: &GgufSet) -> Result<Blueprint, ModelError> {

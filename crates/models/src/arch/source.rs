@@ -2,11 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use cera_core::graph::{GraphBuilder, MatrixId, VectorId};
 use cera_quant::Format;
 use cera_quant::blocks::dequantize_row;
 
+use super::params::Params;
 use crate::ModelError;
 use crate::gguf::{GgufSet, Meta, TensorInfo, shown};
 
@@ -44,10 +46,17 @@ impl<'a> Source<'a> {
         Ok(self.file.expect_tensor(name)?.rows())
     }
 
-    /// Whether the file has the matrix `name` of `m` rows of `k` elements: before sizes that come from metadata alone
-    /// are believed.
-    pub(super) fn check_matrix(&self, name: &str, (m, k): (usize, usize)) -> Result<(), ModelError> {
-        self.tensor(name, &[k as u64, m as u64]).map(drop)
+    /// Whether the first layer with attention has a matrix of queries with the heads that the metadata state: before sizes
+    /// that come from metadata alone are believed.
+    pub(super) fn check_heads(&self, params: &Params) -> Result<(), ModelError> {
+        let Some(layer) = params.kv_heads.iter().position(|&kv| kv != 0) else { return Ok(()) };
+        let [q, k, v] = params.qkv_widths(layer);
+        let fused = format!("blk.{layer}.attn_qkv.weight");
+        let (name, m) = match self.has(&fused) {
+            true => (fused, q + k + v),
+            false => (format!("blk.{layer}.attn_q.weight"), q),
+        };
+        self.tensor(&name, &[params.hidden as u64, m as u64]).map(drop)
     }
 
     /// The matrix `name` of `m` rows of `k` elements.
@@ -57,8 +66,19 @@ impl<'a> Source<'a> {
         name: &str,
         (m, k): (usize, usize),
     ) -> Result<MatrixId, ModelError> {
+        self.matrix_rows(g, name, 0..m, (m, k))
+    }
+
+    /// Some rows of the matrix `name` of `m` rows of `k` elements, as a matrix of their own.
+    pub(super) fn matrix_rows(
+        &self,
+        g: &mut GraphBuilder,
+        name: &str,
+        rows: Range<usize>,
+        (m, k): (usize, usize),
+    ) -> Result<MatrixId, ModelError> {
         let (info, format) = self.tensor(name, &[k as u64, m as u64])?;
-        Ok(g.matrix(info.name(), format, m, k))
+        Ok(g.matrix_rows(info.name(), format, rows, k))
     }
 
     /// The vector `name` of `len` elements.
@@ -71,14 +91,18 @@ impl<'a> Source<'a> {
         Ok(g.vector(self.values(name, len)?))
     }
 
-    /// The vector `name`, if the file has it.
+    /// Some elements of the vector `name` of `len` elements, if the file has it.
     pub(super) fn vector_opt(
         &self,
         g: &mut GraphBuilder,
         name: &str,
+        elements: Range<usize>,
         len: usize,
     ) -> Result<Option<VectorId>, ModelError> {
-        if self.has(name) { self.vector(g, name, len).map(Some) } else { Ok(None) }
+        if !self.has(name) {
+            return Ok(None);
+        }
+        Ok(Some(g.vector(self.values(name, len)?[elements].to_vec())))
     }
 
     /// The elements of the vector `name`.
@@ -100,6 +124,20 @@ impl<'a> Source<'a> {
             return Ok(());
         }
         Err(self.unsupported(format!("{value} for {what}")))
+    }
+
+    /// The factor at a key, which must be finite and above zero, if the file has one.
+    pub(super) fn factor(&self, key: &str) -> Result<Option<f32>, ModelError> {
+        let factor = self.meta().f32_opt(&format!("{{arch}}.{key}"))?;
+        factor.map(|factor| self.expect_positive(key, factor).map(|()| factor)).transpose()
+    }
+
+    /// That the model is no mixture of experts.
+    pub(super) fn expect_dense(&self) -> Result<(), ModelError> {
+        match self.meta().u32_or("{arch}.expert_count", 0)? {
+            0 => Ok(()),
+            _ => Err(self.unsupported("a mixture of experts (expert_count)")),
+        }
     }
 
     /// That every tensor of the file was asked for: a model with others is not the one that the graph computes.

@@ -38,14 +38,15 @@ fn forked(model: &Model, tokens: &[u32], kv: KvType) -> Vec<f32> {
     logits
 }
 
-/// Half, something else that is taken back, then the other half.
+/// Half, something else that is taken back as far as the state can, then the rest.
 fn truncated(model: &Model, tokens: &[u32], kv: KvType) -> Vec<f32> {
-    let (first, second) = tokens.split_at(tokens.len() / 2);
+    let first = &tokens[..tokens.len() / 2];
     let mut state = state(model, kv);
     let mut logits = feed(model, &mut state, first);
     feed(model, &mut state, &sequence(40, model.vocabulary(), 6));
-    assert_eq!(state.truncate(first.len()), first.len());
-    logits.extend(feed(model, &mut state, second));
+    let kept = state.truncate(first.len());
+    let rest = feed(model, &mut state, &tokens[kept..]);
+    logits.extend(&rest[(first.len() - kept) * model.vocabulary()..]);
     logits
 }
 

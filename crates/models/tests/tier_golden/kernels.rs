@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cera_core::graph::{Node, Op};
 use cera_core::{F32Op, KernelId, KernelOp, KernelTable, Runtime};
 use cera_models::Model;
 use cera_quant::acts::ActFormat;
@@ -75,9 +76,11 @@ fn expected(
         KvType::F16 => [F32Op::AttentionF16, F32Op::AppendF16],
         KvType::Q8_0 => [F32Op::AttentionQ8_0, F32Op::AppendQ8_0],
     };
-    let always = [F32Op::RmsNorm, F32Op::Add, F32Op::Gated, F32Op::Rope];
+    let pointwise = |node: &Node| matches!(node.op, Op::Pointwise { .. });
+    let mut always = vec![F32Op::RmsNorm, F32Op::Add, F32Op::Gated, F32Op::Rope];
+    always.extend(model.program().graph().nodes().iter().any(pointwise).then_some(F32Op::Pointwise));
     let others = |kv: &[KvType]| -> BTreeSet<String> {
-        let f32s: Vec<F32Op> = always.into_iter().chain(kv.iter().flat_map(|kv| caches(*kv))).collect();
+        let f32s: Vec<F32Op> = always.iter().copied().chain(kv.iter().flat_map(|kv| caches(*kv))).collect();
         let wanted = |id: &KernelId| match id.op {
             KernelOp::Quantize(format) => acts.contains(&format),
             KernelOp::F32(op) => f32s.contains(&op),

@@ -68,12 +68,12 @@ struct Case {
 
 /// Every fixture that this version supports, by its path below the fixtures.
 fn fixture_files() -> Vec<String> {
-    let mut files = vec!["arch/llama/model.gguf".to_owned(), "arch/mistral/model.gguf".to_owned()];
+    let mut files = fixtures::ARCHITECTURES.map(|name| format!("arch/{name}/model.gguf")).to_vec();
     let quant = std::fs::read_dir(fixtures::dir().join("quant")).unwrap();
     let names = quant.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     files.extend(names.filter(|name| name.ends_with(".gguf")).map(|name| format!("quant/{name}")));
     files.sort();
-    assert_eq!(files.len(), 17);
+    assert_eq!(files.len(), fixtures::ARCHITECTURES.len() + 15);
     files
 }
 

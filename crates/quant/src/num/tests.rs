@@ -169,6 +169,8 @@ fn activations_are_within_their_bounds() {
     assert!(worst_error(|x| gelu_tanh(Scalar, x), gelu, 2e-6) <= 1e-7);
     assert!(worst_error(|x| erf(Scalar, x), libm::erf, 0.0) <= 6e-7);
     assert!(worst_error(|x| gelu_erf(Scalar, x), exact_gelu, 1e-6) <= 1e-6);
+    let cap = |x: f64| 30.0 * libm::tanh(x / 30.0);
+    assert!(worst_error(|x| soft_cap(Scalar, x, 30.0), cap, 0.0) <= 30.0 * 2e-7);
     let softplus_error = sweep(1e-6, 90.0, 4999)
         .map(|x| ulps(softplus(x), f64::from(x).max(0.0) + libm::log1p(libm::exp(-f64::from(x).abs()))))
         .fold(0.0, f64::max);

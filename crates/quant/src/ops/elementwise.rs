@@ -22,6 +22,24 @@ pub struct GatedArgs<'a> {
     pub up: &'a [f32],
 }
 
+/// Arguments of [`pointwise`].
+#[derive(Debug)]
+pub struct PointwiseArgs<'a> {
+    /// The function.
+    pub function: Pointwise,
+    /// Its argument, and the result in its place.
+    pub x: &'a mut [f32],
+}
+
+/// A function of one element.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pointwise {
+    /// `factor * x`
+    Scale(f32),
+    /// `cap * tanh(x / cap)`: [`math::soft_cap`].
+    SoftCap(f32),
+}
+
 /// The activation of a gated feed-forward network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activation {
@@ -29,6 +47,31 @@ pub enum Activation {
     Silu,
     /// The GELU in its tanh form.
     GeluTanh,
+}
+
+/// An operation on one value.
+trait Unary: Copy {
+    fn apply<S: Simd>(self, s: S, x: S::F) -> S::F;
+}
+
+#[derive(Clone, Copy)]
+struct Scaled(f32);
+
+impl Unary for Scaled {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F) -> S::F {
+        s.mul(x, s.splat(self.0))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Capped(f32);
+
+impl Unary for Capped {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F) -> S::F {
+        math::soft_cap(s, x, self.0)
+    }
 }
 
 /// An operation on two values.
@@ -75,6 +118,26 @@ fn update<S: Simd>(s: S, acc: &mut [f32], x: &[f32], op: impl Binary) {
     }
     if !x_rest.is_empty() {
         s.store_part(op.apply(s, s.load_part(acc_rest), s.load_part(x_rest)), acc_rest);
+    }
+}
+
+/// `x = function(x)`
+#[inline(always)]
+pub fn pointwise<S: Simd>(s: S, args: &mut PointwiseArgs<'_>) {
+    match args.function {
+        Pointwise::Scale(factor) => replace(s, args.x, Scaled(factor)),
+        Pointwise::SoftCap(cap) => replace(s, args.x, Capped(cap)),
+    }
+}
+
+#[inline(always)]
+fn replace<S: Simd>(s: S, x: &mut [f32], op: impl Unary) {
+    let (x, rest) = x.as_chunks_mut::<LANES>();
+    for x in x {
+        s.store(op.apply(s, s.load(x)), x);
+    }
+    if !rest.is_empty() {
+        s.store_part(op.apply(s, s.load_part(rest)), rest);
     }
 }
 

@@ -12,7 +12,7 @@ pub use attention::{
     AttentionArgs, AttentionOut, AttentionScratch, CHUNK_KEYS, MergeArgs, Visible, attention, attention_q8_0,
     merge_attention, part_len,
 };
-pub use elementwise::{Activation, AddArgs, GatedArgs, add, gated};
+pub use elementwise::{Activation, AddArgs, GatedArgs, Pointwise, PointwiseArgs, add, gated, pointwise};
 pub use norm::{RmsNormArgs, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
 

@@ -26,16 +26,16 @@ pub struct RopeArgs<'a> {
     pub sin: &'a [f32],
 }
 
-/// The cosine and sine of each pair's angle at a position: the angle is one f32 product, `position * inv_freq`; its
-/// cosine and sine are taken in f64 and rounded.
+/// The cosine and sine of each pair's angle at a position, times `magnitude`: the angle is one f32 product, `position *
+/// inv_freq`; its cosine and sine are taken and multiplied in f64 and rounded.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn rope_table(position: usize, inv_freq: &[f32], cos: &mut [f32], sin: &mut [f32]) {
+pub fn rope_table(position: usize, inv_freq: &[f32], magnitude: f32, (cos, sin): (&mut [f32], &mut [f32])) {
     assert!(inv_freq.len() == cos.len() && cos.len() == sin.len(), "rope_table: lengths differ");
     for ((&f, cos), sin) in inv_freq.iter().zip(cos).zip(sin) {
-        let angle = f64::from(position as f32 * f);
-        (*cos, *sin) = (libm::cos(angle) as f32, libm::sin(angle) as f32);
+        let (angle, magnitude) = (f64::from(position as f32 * f), f64::from(magnitude));
+        (*cos, *sin) = ((libm::cos(angle) * magnitude) as f32, (libm::sin(angle) * magnitude) as f32);
     }
 }
 

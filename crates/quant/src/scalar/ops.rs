@@ -3,13 +3,14 @@
 use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
-use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, RmsNormArgs, RopeArgs};
+use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
 
 /// The f32 operations.
 pub const OPS: Ops = Ops {
     rms_norm,
     add,
     gated,
+    pointwise,
     rope,
     attention_f32,
     attention_f16,
@@ -33,6 +34,11 @@ pub fn add(args: &mut AddArgs<'_>) {
 /// [`ops::gated`] on scalar lanes.
 pub fn gated(args: &mut GatedArgs<'_>) {
     ops::gated(Scalar, args);
+}
+
+/// [`ops::pointwise`] on scalar lanes.
+pub fn pointwise(args: &mut PointwiseArgs<'_>) {
+    ops::pointwise(Scalar, args);
 }
 
 /// [`ops::rope`] on scalar lanes.

@@ -4,8 +4,8 @@ use crate::rng::Rng;
 use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
-    Activation, AddArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs, RmsNormArgs,
-    RopeArgs, RopePairs, Visible, part_len,
+    Activation, AddArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs, Pointwise,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, Visible, part_len,
 };
 use cera_quant::scalar;
 
@@ -91,6 +91,18 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
                 gated(&|args| unsafe { (tier.kernels.ops.gated)(args) })
             });
         }
+        for function in [Pointwise::Scale(0.3), Pointwise::Scale(-1e-3), Pointwise::SoftCap(30.0)] {
+            let pointwise = |run: &dyn Fn(&mut PointwiseArgs<'_>)| {
+                let mut x = x.clone();
+                run(&mut PointwiseArgs { function, x: &mut x });
+                x
+            };
+            let expected = pointwise(&scalar::ops::pointwise);
+            check(tiers, &mut failures, &format!("{function:?} {len}"), &expected, |tier| {
+                // SAFETY: the tier is available.
+                pointwise(&|args| unsafe { (tier.kernels.ops.pointwise)(args) })
+            });
+        }
     }
     assert!(failures.is_empty(), "{failures:#?}");
 }
@@ -172,22 +184,22 @@ fn fill<T: Elem>(
 fn tile_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>, pages: KvPages<'_, T>, rng: &mut Rng) {
     let KvShape { k_dim, v_dim, .. } = pages.shape();
     let tiles = [
-        (2, 1, 1, None),
-        (5, 3, 250, None),
-        (17, 1, 500, Some(40)),
-        (9, 2, 590, Some(300)),
-        (3, 4, 255, Some(1)),
+        (2, 1, 1, None, None),
+        (5, 3, 250, None, Some(30.0)),
+        (17, 1, 500, Some(40), None),
+        (9, 2, 590, Some(300), Some(1.5)),
+        (3, 4, 255, Some(1), None),
     ];
-    for (tokens, queries, end, window) in tiles {
+    for (tokens, queries, end, window, soft_cap) in tiles {
         let q = values(tokens * queries * k_dim, rng);
         let visible = Visible { end, window };
         let attend = |out: AttentionOut<'_>, run: &dyn Fn(&mut AttentionArgs<'_, T>)| {
             let (scale, scratch) = (0.05, &mut AttentionScratch::new());
-            run(&mut AttentionArgs { pages, head: 0, tokens, visible, scale, q: &q, out, scratch });
+            run(&mut AttentionArgs { pages, head: 0, tokens, visible, scale, soft_cap, q: &q, out, scratch });
         };
         let mut expected = vec![f32::NAN; tokens * queries * v_dim];
         attend(AttentionOut::Whole(&mut expected), &T::scalar_attention);
-        let case = format!("{tokens} x {queries} of {k_dim} and {v_dim}, {visible:?}");
+        let case = format!("{tokens} x {queries} of {k_dim} and {v_dim}, {visible:?}, cap {soft_cap:?}");
         for tier in tiers {
             let ops = &tier.kernels.ops;
             // SAFETY: the tier is available.
@@ -258,6 +270,7 @@ fn attention_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>) {
                         tokens: 1,
                         visible: Visible { end: visible.end, window: Some(visible.len()) },
                         scale,
+                        soft_cap: None,
                         q: &q,
                         out: AttentionOut::Whole(&mut out),
                         scratch: &mut AttentionScratch::new(),

@@ -180,11 +180,11 @@ impl Pass<'_> {
         let visible = Visible { end: self.batch.positions[tokens.start] + 1, window: info.window };
         let chunks = visible.chunks(tokens.len());
         let mut run = |out: AttentionOut<'_>| {
-            let (tokens, head, scale) = (tokens.len(), piece.head, info.scale);
+            let (tokens, head, scale, soft_cap) = (tokens.len(), piece.head, info.scale, info.soft_cap);
             let (q, scratch) = (&queries[..], &mut *kernel);
             T::attention(
                 kernels,
-                &mut AttentionArgs { pages, head, tokens, visible, scale, q, out, scratch },
+                &mut AttentionArgs { pages, head, tokens, visible, scale, soft_cap, q, out, scratch },
             );
         };
         if piece.cut.pieces == 1 {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cera_quant::kv::{AppendArgs, KvType, Q8Unit};
-use cera_quant::ops::{AddArgs, GatedArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{AddArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
 
 use super::{Pass, SCRATCH, expect};
 use crate::graph::{StateId, ValueId};
@@ -70,6 +70,11 @@ impl<'a> Pass<'a> {
                 // SAFETY: see above.
                 let (up, gate) = unsafe { (self.read(up, rows.clone()), self.replace(gate, out, rows)) };
                 kernels.gated(&mut GatedArgs { activation, gate, up });
+            }
+            Local::Pointwise { x, function, out } => {
+                // SAFETY: see above.
+                let x = unsafe { self.replace(x, out, rows) };
+                kernels.pointwise(&mut PointwiseArgs { function, x });
             }
             Local::Add { a, b, out } => {
                 let (into, x) =

@@ -82,6 +82,8 @@ pub struct AttentionArgs<'a, T> {
     pub visible: Visible,
     /// The factor of the scores.
     pub scale: f32,
+    /// What scores are capped to after it, if anything: [`soft_cap`](crate::num::math::soft_cap).
+    pub soft_cap: Option<f32>,
     /// The queries of the tokens that share the KV head: `[tokens, queries, k_dim]`.
     pub q: &'a [f32],
     /// The results.
@@ -92,7 +94,7 @@ pub struct AttentionArgs<'a, T> {
 
 /// `out = softmax(scale * q . k) v` over the visible positions; zeros if there are none.
 ///
-/// Scores are FMA chains over increasing elements, times `scale`. Keys are taken in chunks of [`CHUNK_KEYS`] at
+/// Scores are FMA chains over increasing elements, times `scale`, then capped. Keys are taken in chunks of [`CHUNK_KEYS`] at
 /// absolute positions: maximum, `p = exp(score - max)`, 16-lane sum of `p` by position, values as FMA chains over
 /// increasing positions. Chunks are merged in increasing order.
 ///
@@ -133,7 +135,13 @@ fn rows_of<T: KvUnit>(args: &AttentionArgs<'_, T>) -> Rows {
     let count = args.q.len() / k_dim;
     assert_eq!(args.q.len(), count * k_dim, "attention: elements of q");
     assert!(args.tokens > 0 && count > 0 && count.is_multiple_of(args.tokens), "attention: {count} rows");
-    Rows { visible: args.visible, queries: count / args.tokens, count, scale: args.scale }
+    Rows {
+        visible: args.visible,
+        queries: count / args.tokens,
+        count,
+        scale: args.scale,
+        soft_cap: args.soft_cap,
+    }
 }
 
 /// Rows over a cache of some type.
@@ -192,7 +200,7 @@ fn run_chunk<S: Simd>(s: S, source: &impl Source<S>, chunk: usize, buffers: &mut
     for row in 0..rows.count {
         let seen = rows.span(row..row + 1).0;
         let lanes = inside(seen.start) - begin..inside(seen.end) - begin;
-        let (max, sum) = softmax::weigh(s, lanes, &mut buffers.weights[row]);
+        let (max, sum) = softmax::weigh(s, lanes, rows.soft_cap, &mut buffers.weights[row]);
         let states = &mut buffers.states[row / LANES].chunk;
         (states.max[row % LANES], states.sum[row % LANES]) = (max, sum);
     }

@@ -5,14 +5,25 @@ use std::ops::Range;
 use super::scratch::Weights;
 use crate::num::{LANES, Simd, math};
 
-/// `p = exp(score - max)` in place of the scores of the visible lanes, 0 in the other lanes of their sixteens; gives the
-/// maximum and the sum of the weights, minus infinity and 0 if nothing is visible.
+/// `p = exp(score - max)` in place of the scores of the visible lanes, which are capped before if `soft_cap` says so, and 0
+/// in the other lanes of their sixteens; gives the maximum and the sum of the weights, minus infinity and 0 if nothing is
+/// visible.
 #[inline(always)]
-pub(super) fn weigh<S: Simd>(s: S, visible: Range<usize>, p: &mut Weights) -> (f32, f32) {
+pub(super) fn weigh<S: Simd>(
+    s: S,
+    visible: Range<usize>,
+    soft_cap: Option<f32>,
+    p: &mut Weights,
+) -> (f32, f32) {
     if visible.is_empty() {
         return (f32::NEG_INFINITY, 0.0);
     }
     let groups = visible.start / LANES..visible.end.div_ceil(LANES);
+    if let Some(cap) = soft_cap {
+        for scores in &mut p[groups.clone()] {
+            s.store(math::soft_cap(s, s.load(scores), cap), scores);
+        }
+    }
     for edge in [groups.start, groups.end - 1] {
         hide(edge * LANES, &visible, &mut p[edge]);
     }

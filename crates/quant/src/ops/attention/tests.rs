@@ -114,7 +114,17 @@ impl Cache {
         let (pages, visible, scratch) = (self.pages(), Visible { end, window }, &mut AttentionScratch::new());
         attention(
             Scalar,
-            &mut AttentionArgs { pages, head: 1, tokens, visible, scale: 0.3, q, out, scratch },
+            &mut AttentionArgs {
+                pages,
+                head: 1,
+                tokens,
+                visible,
+                scale: 0.3,
+                soft_cap: None,
+                q,
+                out,
+                scratch,
+            },
         );
     }
 }
@@ -223,7 +233,17 @@ fn rows_over_q8_0_have_the_bits_of_the_definition() {
         let mut out = vec![f32::NAN; tokens * queries * shape.v_dim];
         let (visible, scratch) = (Visible { end, window }, &mut AttentionScratch::new());
         let (scale, whole) = (0.02, AttentionOut::Whole(&mut out));
-        let args = &mut AttentionArgs { pages, head, tokens, visible, scale, q: &q, out: whole, scratch };
+        let args = &mut AttentionArgs {
+            pages,
+            head,
+            tokens,
+            visible,
+            scale,
+            soft_cap: None,
+            q: &q,
+            out: whole,
+            scratch,
+        };
         attention_q8_0(Scalar, args);
         for (row, (q, out)) in q.chunks(shape.k_dim).zip(out.chunks(shape.v_dim)).enumerate() {
             let q = quantized_query(q);

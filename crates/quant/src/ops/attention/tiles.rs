@@ -18,6 +18,8 @@ pub(super) struct Rows {
     pub(super) count: usize,
     /// The factor of the scores.
     pub(super) scale: f32,
+    /// What they are capped to.
+    pub(super) soft_cap: Option<f32>,
 }
 
 impl Rows {

@@ -1,0 +1,64 @@
+//! Decoders of layers like Llama's, with one norm before attention and one before the feed-forward network.
+
+use cera_quant::ops::{Activation, RopePairs};
+
+use super::decoder::{Attention, Decoder, QkNorm};
+use super::params::Params;
+use super::source::Source;
+use super::{Blueprint, rope};
+use crate::ModelError;
+
+/// What such a decoder has of its own.
+pub(super) struct PreNorm {
+    /// Which elements of a head are rotated together.
+    pub(super) pairs: RopePairs,
+    /// How queries and keys are normalised.
+    pub(super) qk_norm: QkNorm,
+    /// The layers from one without rotation to the next, if there are any.
+    pub(super) no_rope_interval: Option<usize>,
+    /// The factor of the embedding.
+    pub(super) embedding_scale: f32,
+    /// The factor of what a layer adds to the residual stream.
+    pub(super) residual_scale: f32,
+    /// The factor of the logits.
+    pub(super) logit_scale: f32,
+}
+
+impl PreNorm {
+    /// A decoder without normalised queries and keys, with rotation in every layer and no factors.
+    pub(super) fn new(pairs: RopePairs) -> PreNorm {
+        PreNorm {
+            pairs,
+            qk_norm: QkNorm::None,
+            no_rope_interval: None,
+            embedding_scale: 1.0,
+            residual_scale: 1.0,
+            logit_scale: 1.0,
+        }
+    }
+
+    /// Builds the graph.
+    pub(super) fn build(&self, source: &Source<'_>) -> Result<Blueprint, ModelError> {
+        let params = Params::read(source)?;
+        params.expect_attention(source)?;
+        source.expect_dense()?;
+        let mut d = Decoder::new(source, &params);
+        let mut x = d.embed(self.embedding_scale)?;
+        let rope = d.rope(rope::embedding(source, &params, self.pairs)?)?;
+        for layer in 0..params.layers {
+            let rotated = self.no_rope_interval.is_none_or(|interval| (layer + 1) % interval != 0);
+            let rope = rotated.then_some(rope);
+            let attention = Attention { rope, window: params.window, qk_norm: self.qk_norm };
+            d.begin(layer);
+            let h = d.norm("attn_norm", x)?;
+            let y = d.attention(h, &attention)?;
+            let y = d.scale("attn_scaled", y, self.residual_scale);
+            let after = d.add("attn_residual", x, y)?;
+            let h = d.norm("ffn_norm", after)?;
+            let y = d.feed_forward(h, Activation::Silu)?;
+            let y = d.scale("ffn_scaled", y, self.residual_scale);
+            x = d.end(after, y)?;
+        }
+        d.finish(x, "output_norm", self.logit_scale)
+    }
+}

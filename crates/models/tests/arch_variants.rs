@@ -1,0 +1,177 @@
+//! The same model in another form of file: the same bits.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/rewrite.rs"]
+mod rewrite;
+
+use std::sync::Arc;
+
+use cera_core::{Runtime, SeqStep, Settings, Want};
+use cera_models::gguf::{GgufFile, LoadMode};
+use cera_models::{Model, ModelOptions};
+use cera_quant::kv::KvType;
+use cera_testkit::fixtures;
+use cera_testkit::gguf::{GgufWriter, TensorEntry, array, ty};
+
+/// A tensor of a file: name, dimensions, data.
+type Tensor = (String, Vec<u64>, Vec<u8>);
+
+/// A fixture whose tensors and metadata can be changed. All of its tensors are f32.
+struct Changed {
+    file: GgufFile,
+    writer: GgufWriter,
+    tensors: Vec<Tensor>,
+}
+
+impl Changed {
+    /// The fixture of an architecture without some of its keys.
+    fn new(name: &str, without: &str) -> Changed {
+        let path = fixtures::dir().join(format!("arch/{name}/model.gguf"));
+        let file = GgufFile::open(path, LoadMode::Read).unwrap();
+        let writer = rewrite::writer_of_keys_but(&file, without);
+        let data = |info| file.tensor_data(info).unwrap().to_vec();
+        let tensors =
+            file.tensors().iter().map(|i| (i.name().to_owned(), i.dims().to_vec(), data(i))).collect();
+        Changed { file, writer, tensors }
+    }
+
+    fn layers(&self) -> usize {
+        self.file.meta().u32("{arch}.block_count").unwrap() as usize
+    }
+
+    fn take(&mut self, name: &str) -> Tensor {
+        let at = self.tensors.iter().position(|(known, ..)| known == name);
+        self.tensors.remove(at.unwrap_or_else(|| panic!("no tensor {name}")))
+    }
+
+    /// Puts the rows of some tensors into one.
+    fn join(&mut self, names: &[String], joined: &str) {
+        let parts: Vec<Tensor> = names.iter().map(|name| self.take(name)).collect();
+        let mut dims = parts[0].1.clone();
+        let last = dims.len() - 1;
+        dims[last] = parts.iter().map(|(_, dims, _)| dims[last]).sum();
+        let data = parts.into_iter().flat_map(|(.., data)| data).collect();
+        self.tensors.push((joined.to_owned(), dims, data));
+    }
+
+    /// Cuts the rows of a tensor into some with so many rows each.
+    fn cut(&mut self, name: &str, parts: &[(String, u64)]) {
+        let (_, dims, data) = self.take(name);
+        let row = data.len() / dims[1] as usize;
+        let mut from = 0;
+        for (part, rows) in parts {
+            let to = from + *rows as usize * row;
+            self.tensors.push((part.clone(), vec![dims[0], *rows], data[from..to].to_vec()));
+            from = to;
+        }
+        assert_eq!(from, data.len());
+    }
+
+    /// The bits of the logits of a short sequence.
+    fn bits(self) -> Vec<u32> {
+        let mut writer = self.writer;
+        for (name, dims, data) in &self.tensors {
+            writer = writer.tensor_entry(TensorEntry::new(name, dims, 0, data));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("changed.gguf");
+        std::fs::write(&path, writer.finish()).unwrap();
+        let runtime: Arc<Runtime> = Runtime::from_settings(&Settings::from_env().unwrap()).unwrap();
+        let mut all = Vec::new();
+        for (repack, load) in [(true, LoadMode::Map), (true, LoadMode::Read), (false, LoadMode::Map)] {
+            let options = ModelOptions { repack, load, ..ModelOptions::default() };
+            let model = Model::load(&path, runtime.clone(), options).unwrap();
+            let mut state = model.new_state(KvType::F32);
+            let tokens = [5, 77, 131, 9, 300, 2, 18];
+            let steps = &mut [SeqStep { state: &mut state, tokens: &tokens, want: Want::All }];
+            all.push(model.step(steps).unwrap().into_data().iter().map(|x| x.to_bits()).collect());
+        }
+        assert!(all.iter().all(|bits| *bits == all[0]), "packed, read and mapped differ");
+        all.swap_remove(0)
+    }
+}
+
+fn plain(name: &str) -> Vec<u32> {
+    Changed::new(name, "").bits()
+}
+
+#[test]
+fn joined_tensors_give_the_bits_of_single_ones() {
+    for name in ["llama", "qwen2", "qwen3", "gemma3", "olmo2", "granite"] {
+        let mut changed = Changed::new(name, "");
+        for layer in 0..changed.layers() {
+            let tensor = |name: &str| format!("blk.{layer}.{name}");
+            changed.join(
+                &["attn_q", "attn_k", "attn_v"].map(|n| tensor(&format!("{n}.weight"))),
+                &tensor("attn_qkv.weight"),
+            );
+            changed.join(
+                &["ffn_gate", "ffn_up"].map(|n| tensor(&format!("{n}.weight"))),
+                &tensor("ffn_up.weight"),
+            );
+            if name == "qwen2" {
+                changed.join(
+                    &["attn_q", "attn_k", "attn_v"].map(|n| tensor(&format!("{n}.bias"))),
+                    &tensor("attn_qkv.bias"),
+                );
+            }
+        }
+        assert!(changed.bits() == plain(name), "{name}");
+    }
+}
+
+#[test]
+fn single_tensors_give_the_bits_of_joined_ones() {
+    let mut changed = Changed::new("phi3", "");
+    for layer in 0..changed.layers() {
+        let tensor = |name: &str| format!("blk.{layer}.{name}.weight");
+        let parts = [("attn_q", 64), ("attn_k", 32), ("attn_v", 32)].map(|(n, rows)| (tensor(n), rows));
+        changed.cut(&tensor("attn_qkv"), &parts);
+        changed
+            .cut(&tensor("ffn_up"), &[("ffn_gate", 96), ("ffn_up", 96)].map(|(n, rows)| (tensor(n), rows)));
+    }
+    assert!(changed.bits() == plain("phi3"));
+}
+
+#[test]
+fn a_head_that_is_a_copy_of_the_embedding_gives_the_bits_of_a_tied_one() {
+    for name in ["llama", "qwen3", "granite", "gemma3", "smollm3"] {
+        let mut changed = Changed::new(name, "");
+        let (_, dims, data) = changed.take("token_embd.weight");
+        for name in ["token_embd.weight", "output.weight"] {
+            changed.tensors.push((name.to_owned(), dims.clone(), data.clone()));
+        }
+        assert!(changed.bits() == plain(name), "{name}");
+    }
+}
+
+#[test]
+fn biases_of_zero_change_nothing() {
+    let mut changed = Changed::new("llama", "");
+    let rows: Vec<(String, u64)> = changed
+        .tensors
+        .iter()
+        .filter(|(name, dims, _)| dims.len() == 2 && name != "token_embd.weight")
+        .map(|(name, dims, _)| (name.replace(".weight", ".bias"), dims[1]))
+        .collect();
+    assert!(rows.len() >= 7 * changed.layers());
+    for (name, rows) in rows {
+        changed.tensors.push((name, vec![rows], vec![0; 4 * rows as usize]));
+    }
+    assert!(changed.bits() == plain("llama"));
+}
+
+#[test]
+fn one_number_for_all_layers_is_one_for_each() {
+    for key in ["attention.head_count", "attention.head_count_kv", "feed_forward_length"] {
+        for name in ["granite", "llama", "gemma3"] {
+            let full = format!("{}.{key}", Changed::new(name, "").file.meta().arch().unwrap());
+            let mut changed = Changed::new(name, &full);
+            let (layers, number) = (changed.layers(), changed.file.meta().u32(&full).unwrap());
+            let elements = number.to_le_bytes().repeat(layers);
+            changed.writer = changed.writer.kv_raw(&full, ty::ARRAY, array(ty::I32, layers as u64, elements));
+            assert!(changed.bits() == plain(name), "{name}: {key}");
+        }
+    }
+}
