@@ -187,7 +187,7 @@ impl<T: Cached> Attention<T> {
         let pointers = attention.pointers();
         for (position, (k, v)) in k.chunks_exact(dim).zip(v.chunks_exact(dim)).enumerate() {
             // SAFETY: as in `run`; the positions are written one after the other.
-            let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+            let pages = unsafe { KvPages::from_raw(shape, 0, &pointers) };
             T::append(table, &mut AppendArgs { pages, position, k, v });
         }
         attention
@@ -202,7 +202,7 @@ impl<T: Cached> Work for Attention<T> {
     fn run(&mut self, table: &KernelTable) -> Written<'_> {
         let pointers = self.pointers();
         // SAFETY: the pages are vectors of the units of the one head, which `self` owns and nobody else uses meanwhile.
-        let pages = unsafe { KvPages::from_raw(self.shape, &pointers) };
+        let pages = unsafe { KvPages::from_raw(self.shape, 0, &pointers) };
         T::attention(
             table,
             &mut AttentionArgs {

@@ -12,8 +12,45 @@ use crate::error::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayerState {
-    /// Keys and values of every position.
-    Kv(KvShape),
+    /// Keys and values.
+    Kv {
+        /// The heads.
+        shape: KvShape,
+        /// How many positions a token sees, itself included; `None` for all. Pages that no later token sees are dropped.
+        window: Option<usize>,
+    },
+    /// Elements of a fixed number, which every step replaces. They are zero at first.
+    Recurrent {
+        /// How many f32.
+        len: usize,
+    },
+}
+
+impl LayerState {
+    /// Whether the state at `len` positions can be had again from one at more positions.
+    fn keeps_all(&self) -> bool {
+        matches!(self, LayerState::Kv { window: None, .. })
+    }
+
+    /// The first page that tokens from position `len` on see.
+    fn first_page(&self, len: usize) -> usize {
+        match self {
+            LayerState::Kv { window: Some(window), .. } => (len + 1).saturating_sub(*window) / PAGE_KEYS,
+            _ => 0,
+        }
+    }
+
+    /// Bytes for `positions` positions, between steps.
+    fn bytes(&self, kv: KvType, positions: usize) -> usize {
+        match self {
+            LayerState::Kv { shape, .. } => {
+                let pages = positions.div_ceil(PAGE_KEYS) - self.first_page(positions);
+                pages.saturating_mul(kv.page_bytes(*shape))
+            }
+            LayerState::Recurrent { .. } if positions == 0 => 0,
+            LayerState::Recurrent { len } => len * size_of::<f32>(),
+        }
+    }
 }
 
 /// What a graph remembers of a sequence, one entry per stateful layer.
@@ -21,27 +58,87 @@ pub enum LayerState {
 pub struct StateSpec {
     /// The layers, in the order in which the graph declared them.
     pub layers: Vec<LayerState>,
+    /// States that can grow to more positions than this have other keys than those that cannot
+    /// ([`LongRope`](crate::graph::LongRope)).
+    pub long_beyond: Option<usize>,
 }
 
 impl StateSpec {
-    /// Bytes of state for `positions` positions, in whole pages.
+    /// Bytes of state for `positions` positions, in whole pages, between steps.
     pub fn bytes(&self, kv: KvType, positions: usize) -> usize {
-        let pages = positions.div_ceil(PAGE_KEYS);
-        let page = |LayerState::Kv(shape): &LayerState| kv.page_bytes(*shape);
-        pages.saturating_mul(self.layers.iter().map(page).sum())
+        self.layers.iter().map(|layer| layer.bytes(kv, positions)).fold(0, usize::saturating_add)
+    }
+
+    /// Whether a state keeps every position, so that it can be truncated to any length.
+    pub fn keeps_all(&self) -> bool {
+        self.layers.iter().all(LayerState::keeps_all)
     }
 }
 
 /// The state of one sequence.
 ///
-/// Keys and values stand in pages of [`PAGE_KEYS`] positions that forks share until one of them writes.
+/// Keys and values stand in pages of [`PAGE_KEYS`] positions that forks share until one of them writes; so do recurrent
+/// layers in buffers.
 #[derive(Debug, Clone)]
 pub struct SeqState {
     spec: Arc<StateSpec>,
     kv: KvType,
     limit: usize,
     len: usize,
-    layers: Vec<Vec<Arc<AlignedBuf>>>,
+    layers: Vec<Layer>,
+}
+
+/// What is held of one layer.
+#[derive(Debug, Clone)]
+enum Layer {
+    Kv(Pages),
+    Recurrent(Recurrent),
+}
+
+/// The pages of a layer from the first that is held.
+#[derive(Debug, Clone, Default)]
+struct Pages {
+    first: usize,
+    held: Vec<Arc<AlignedBuf>>,
+}
+
+/// The elements of a recurrent layer, and the memory that a step writes those after it to.
+#[derive(Debug, Default)]
+struct Recurrent {
+    current: Option<Arc<AlignedBuf>>,
+    next: Option<Arc<AlignedBuf>>,
+}
+
+impl Clone for Recurrent {
+    fn clone(&self) -> Recurrent {
+        Recurrent { current: self.current.clone(), next: None }
+    }
+}
+
+/// Where a step finds the state of one layer.
+#[derive(Debug)]
+pub(crate) enum LayerMemory {
+    /// The addresses of the pages from the first that is held.
+    Kv {
+        /// The index of that page.
+        first: usize,
+        /// The addresses.
+        pages: Vec<*mut u8>,
+    },
+    /// The elements before the step, and memory for those after it.
+    Recurrent {
+        /// Before.
+        current: *const f32,
+        /// After; nobody else uses it.
+        next: *mut f32,
+    },
+}
+
+/// What a state must keep until a step has succeeded, to go back to where it was.
+#[derive(Debug)]
+pub(crate) struct Held {
+    len: usize,
+    recurrent: Vec<Option<Arc<AlignedBuf>>>,
 }
 
 /// A state as it was at some moment. It shares pages with the state it was taken of.
@@ -51,7 +148,11 @@ pub struct Snapshot(SeqState);
 impl SeqState {
     /// An empty state that can grow to `limit` positions.
     pub fn new(spec: Arc<StateSpec>, kv: KvType, limit: usize) -> SeqState {
-        let layers = vec![Vec::new(); spec.layers.len()];
+        let layer = |layer: &LayerState| match layer {
+            LayerState::Kv { .. } => Layer::Kv(Pages::default()),
+            LayerState::Recurrent { .. } => Layer::Recurrent(Recurrent::default()),
+        };
+        let layers = spec.layers.iter().map(layer).collect();
         SeqState { spec, kv, limit, len: 0, layers }
     }
 
@@ -80,9 +181,25 @@ impl SeqState {
         &self.spec
     }
 
-    /// Bytes of the pages, those shared with forks included.
+    /// Whether the sequence has the keys of those that can grow long.
+    pub(crate) fn is_long(&self) -> bool {
+        self.spec.long_beyond.is_some_and(|beyond| self.limit > beyond)
+    }
+
+    /// Bytes of the pages and of recurrent layers, those shared with forks included.
     pub fn bytes(&self) -> usize {
-        self.layers.iter().flatten().map(|page| page.len()).sum()
+        self.buffers().map(|buffer| buffer.len()).sum()
+    }
+
+    /// All buffers that hold what the sequence remembers, in order.
+    fn buffers(&self) -> impl Iterator<Item = &AlignedBuf> {
+        self.layers.iter().flat_map(|layer| {
+            let (pages, current) = match layer {
+                Layer::Kv(pages) => (&pages.held[..], None),
+                Layer::Recurrent(recurrent) => (&[][..], recurrent.current.as_deref()),
+            };
+            pages.iter().map(|page| &**page).chain(current)
+        })
     }
 
     /// A second sequence that continues from here. Pages are shared until written.
@@ -91,16 +208,34 @@ impl SeqState {
         self.clone()
     }
 
-    /// Forgets the positions from `len` on and gives the length really kept, which may be lower where a layer cannot
-    /// roll back that far.
+    /// Forgets the positions from `len` on and gives the length really kept, which is 0 where a layer cannot go back:
+    /// recurrent layers to no other length, those with a window to none whose window they have dropped.
     #[must_use = "fewer positions may be kept than were asked for"]
     pub fn truncate(&mut self, len: usize) -> usize {
-        self.len = self.len.min(len);
-        let pages = self.len.div_ceil(PAGE_KEYS);
-        for layer in &mut self.layers {
-            layer.truncate(pages);
+        if len >= self.len {
+            return self.len;
         }
-        self.len
+        let can = |(layer, spec): (&Layer, &LayerState)| match layer {
+            Layer::Kv(pages) => pages.first <= spec.first_page(len),
+            Layer::Recurrent(_) => false,
+        };
+        let kept = if self.layers.iter().zip(&self.spec.layers).all(can) { len } else { 0 };
+        if kept == 0 {
+            *self = SeqState::new(self.spec.clone(), self.kv, self.limit);
+            return 0;
+        }
+        self.drop_pages_after(kept);
+        kept
+    }
+
+    /// Forgets the keys and values of the positions from `len` on, none of whose pages were dropped.
+    fn drop_pages_after(&mut self, len: usize) {
+        self.len = len;
+        for layer in &mut self.layers {
+            if let Layer::Kv(pages) = layer {
+                pages.held.truncate(len.div_ceil(PAGE_KEYS).saturating_sub(pages.first));
+            }
+        }
     }
 
     /// The state as it is now.
@@ -112,9 +247,11 @@ impl SeqState {
     /// Returns to a snapshot.
     ///
     /// # Errors
-    /// [`Error::StateMismatch`] if the snapshot is of another kind of state.
+    /// [`Error::StateMismatch`] if the snapshot is of another kind of state, or its keys are those of long sequences and
+    /// these are not.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
-        if snapshot.0.spec != self.spec || snapshot.0.kv != self.kv {
+        let same = snapshot.0.spec == self.spec && snapshot.0.kv == self.kv;
+        if !same || snapshot.0.is_long() != self.is_long() {
             return Err(Error::StateMismatch);
         }
         let limit = self.limit;
@@ -123,12 +260,13 @@ impl SeqState {
         Ok(())
     }
 
-    /// Writes keys and values of the positions held, in whole pages, for [`SeqState::read_from`].
+    /// Writes what is remembered of the positions held, for [`SeqState::read_from`]: for each layer its pages, or its
+    /// elements.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.layers.iter().flatten().try_for_each(|page| out.write_all(page))
+        self.buffers().try_for_each(|buffer| out.write_all(buffer))
     }
 
     /// Takes `len` positions that [`SeqState::write_to`] wrote for a state of the same kind in place of those held.
@@ -139,11 +277,23 @@ impl SeqState {
     pub fn read_from(&mut self, len: usize, input: &mut dyn Read) -> Result<(), Error> {
         let mut state = SeqState::new(self.spec.clone(), self.kv, self.limit);
         state.check_room(len)?;
-        for (layer, LayerState::Kv(shape)) in state.layers.iter_mut().zip(&self.spec.layers) {
-            for _ in 0..len.div_ceil(PAGE_KEYS) {
-                let mut page = AlignedBuf::zeroed(self.kv.page_bytes(*shape))?;
-                input.read_exact(&mut page).map_err(|error| Error::Read { reason: error.to_string() })?;
-                layer.push(Arc::new(page));
+        let mut read = |bytes: usize| -> Result<Arc<AlignedBuf>, Error> {
+            let mut buffer = AlignedBuf::zeroed(bytes)?;
+            input.read_exact(&mut buffer).map_err(|error| Error::Read { reason: error.to_string() })?;
+            Ok(Arc::new(buffer))
+        };
+        for (layer, spec) in state.layers.iter_mut().zip(&self.spec.layers) {
+            match (layer, spec) {
+                (Layer::Kv(pages), LayerState::Kv { shape, .. }) => {
+                    pages.first = spec.first_page(len);
+                    for _ in pages.first..len.div_ceil(PAGE_KEYS) {
+                        pages.held.push(read(self.kv.page_bytes(*shape))?);
+                    }
+                }
+                (Layer::Recurrent(recurrent), _) if len > 0 => {
+                    recurrent.current = Some(read(spec.bytes(self.kv, len))?);
+                }
+                _ => {}
             }
         }
         state.len = len;
@@ -156,9 +306,12 @@ impl SeqState {
     /// # Errors
     /// [`Error::ContextFull`] with the counts; [`Error::KvBlocks`] if the state cannot hold any.
     pub(crate) fn check_room(&self, tokens: usize) -> Result<(), Error> {
-        let unfit = |LayerState::Kv(shape): &&LayerState| !self.kv.fits(*shape);
-        if let Some(LayerState::Kv(shape)) = self.spec.layers.iter().find(unfit) {
-            return Err(Error::KvBlocks { kv: self.kv, k_dim: shape.k_dim, v_dim: shape.v_dim });
+        for layer in &self.spec.layers {
+            if let LayerState::Kv { shape: KvShape { k_dim, v_dim, .. }, .. } = *layer
+                && !self.kv.fits(KvShape { heads: 1, k_dim, v_dim })
+            {
+                return Err(Error::KvBlocks { kv: self.kv, k_dim, v_dim });
+            }
         }
         if tokens > self.limit.saturating_sub(self.len) {
             return Err(Error::ContextFull { held: self.len, added: tokens, limit: self.limit });
@@ -166,33 +319,97 @@ impl SeqState {
         Ok(())
     }
 
-    /// Makes pages for `tokens` more positions, of which this state is the only owner, and gives the address of every
-    /// page per layer. Pages before the first new position may be shared and must not be written.
+    /// Makes memory for `tokens` more positions, of which this state is the only owner, and gives its addresses per layer.
+    /// Pages before the first new position may be shared and must not be written.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; the positions held are as they were.
-    pub(crate) fn reserve(&mut self, tokens: usize) -> Result<Vec<Vec<*mut u8>>, Error> {
-        let (first, pages) = (self.len / PAGE_KEYS, (self.len + tokens).div_ceil(PAGE_KEYS));
-        let kv = self.kv;
+    pub(crate) fn reserve(&mut self, tokens: usize) -> Result<Vec<LayerMemory>, Error> {
+        let (len, kv) = (self.len, self.kv);
         let layers = self.layers.iter_mut().zip(&self.spec.layers);
         layers
-            .map(|(layer, LayerState::Kv(shape))| {
-                while layer.len() < pages {
-                    layer.push(Arc::new(AlignedBuf::zeroed(kv.page_bytes(*shape))?));
+            .map(|(layer, spec)| match (layer, spec) {
+                (Layer::Kv(pages), LayerState::Kv { shape, .. }) => {
+                    pages.reserve(len, tokens, kv.page_bytes(*shape))
                 }
-                for page in &mut layer[first.min(pages)..] {
-                    if Arc::get_mut(page).is_none() {
-                        *page = Arc::new(page.try_clone()?);
-                    }
-                }
-                Ok(layer.iter().map(|page| page.as_ptr_mut()).collect())
+                (Layer::Recurrent(recurrent), _) => recurrent.reserve(spec.bytes(kv, len + tokens)),
+                (Layer::Kv(_), LayerState::Recurrent { .. }) => unreachable!("a layer is what its spec says"),
             })
             .collect()
     }
 
-    /// Counts `tokens` positions that a step has written.
+    /// Counts `tokens` positions that a pass has written.
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.len += tokens;
+        for layer in &mut self.layers {
+            if let Layer::Recurrent(recurrent) = layer {
+                std::mem::swap(&mut recurrent.current, &mut recurrent.next);
+            }
+        }
+    }
+
+    /// What must be kept to go back to here after passes.
+    pub(crate) fn hold(&self) -> Held {
+        let recurrent = self.layers.iter().filter_map(|layer| match layer {
+            Layer::Kv(_) => None,
+            Layer::Recurrent(recurrent) => Some(recurrent.current.clone()),
+        });
+        Held { len: self.len, recurrent: recurrent.collect() }
+    }
+
+    /// Goes back to where the state was, no page having been dropped since.
+    pub(crate) fn go_back(&mut self, held: Held) {
+        self.drop_pages_after(held.len);
+        let recurrent = self.layers.iter_mut().filter_map(|layer| match layer {
+            Layer::Kv(_) => None,
+            Layer::Recurrent(recurrent) => Some(recurrent),
+        });
+        for (recurrent, current) in recurrent.zip(held.recurrent) {
+            recurrent.current = current;
+        }
+    }
+
+    /// Drops the pages that no later token sees.
+    pub(crate) fn drop_unseen(&mut self) {
+        for (layer, spec) in self.layers.iter_mut().zip(&self.spec.layers) {
+            if let Layer::Kv(pages) = layer {
+                let first = spec.first_page(self.len);
+                pages.held.drain(..first.saturating_sub(pages.first).min(pages.held.len()));
+                pages.first = pages.first.max(first);
+            }
+        }
+    }
+}
+
+impl Pages {
+    fn reserve(&mut self, len: usize, tokens: usize, bytes: usize) -> Result<LayerMemory, Error> {
+        let (written, end) = (len / PAGE_KEYS, (len + tokens).div_ceil(PAGE_KEYS));
+        while self.first + self.held.len() < end {
+            self.held.push(Arc::new(AlignedBuf::zeroed(bytes)?));
+        }
+        let from = written.saturating_sub(self.first).min(self.held.len());
+        for page in &mut self.held[from..] {
+            if Arc::get_mut(page).is_none() {
+                *page = Arc::new(page.try_clone()?);
+            }
+        }
+        let pages = self.held.iter().map(|page| page.as_ptr_mut()).collect();
+        Ok(LayerMemory::Kv { first: self.first, pages })
+    }
+}
+
+impl Recurrent {
+    fn reserve(&mut self, bytes: usize) -> Result<LayerMemory, Error> {
+        if self.current.is_none() {
+            self.current = Some(Arc::new(AlignedBuf::zeroed(bytes)?));
+        }
+        if self.next.as_mut().is_none_or(|next| Arc::get_mut(next).is_none()) {
+            self.next = Some(Arc::new(AlignedBuf::zeroed(bytes)?));
+        }
+        let address = |buffer: &Option<Arc<AlignedBuf>>| {
+            buffer.as_ref().map_or(std::ptr::null_mut(), |buffer| buffer.as_ptr_mut().cast::<f32>())
+        };
+        Ok(LayerMemory::Recurrent { current: address(&self.current), next: address(&self.next) })
     }
 }
 

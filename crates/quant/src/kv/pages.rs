@@ -12,18 +12,20 @@ use crate::num::LANES;
 #[derive(Debug, Clone, Copy)]
 pub struct KvPages<'a, T> {
     shape: KvShape,
+    /// The index of the first of the pages.
+    first: usize,
     pages: &'a [*mut T],
     _pages: PhantomData<&'a [T]>,
 }
 
 impl<'a, T: KvUnit> KvPages<'a, T> {
-    /// A view of `pages`.
+    /// A view of `pages`, the first of which has this index. Positions before it are not held.
     ///
     /// # Safety
     /// - Each page is valid for reads and writes of the [`KvUnit::head_len`] initialised units of every head for `'a`;
     /// - nobody else writes a position while the holder of this view, or of a copy of it, may read it.
-    pub unsafe fn from_raw(shape: KvShape, pages: &'a [*mut T]) -> KvPages<'a, T> {
-        KvPages { shape, pages, _pages: PhantomData }
+    pub unsafe fn from_raw(shape: KvShape, first: usize, pages: &'a [*mut T]) -> KvPages<'a, T> {
+        KvPages { shape, first, pages, _pages: PhantomData }
     }
 
     /// The heads.
@@ -31,15 +33,17 @@ impl<'a, T: KvUnit> KvPages<'a, T> {
         self.shape
     }
 
-    /// Positions that the pages hold.
+    /// The end of the positions that the pages hold.
     pub fn positions(&self) -> usize {
-        self.pages.len() * PAGE_KEYS
+        (self.first + self.pages.len()) * PAGE_KEYS
     }
 
     #[inline(always)]
     pub(super) fn head(&self, head: usize, position: usize) -> *mut T {
         assert!(head < self.shape.heads, "head {head} of {}", self.shape.heads);
-        self.pages[position / PAGE_KEYS].wrapping_add(head * T::head_len(self.shape))
+        let page = position / PAGE_KEYS;
+        assert!(page >= self.first, "page {page} is before the first one, {}", self.first);
+        self.pages[page - self.first].wrapping_add(head * T::head_len(self.shape))
     }
 }
 

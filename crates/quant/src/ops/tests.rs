@@ -100,7 +100,7 @@ impl Cache {
     fn view(&mut self) -> KvPages<'_, f32> {
         assert_eq!(self.pages.len(), self.pointers.len());
         // SAFETY: each page has `page_len` elements, lives as long as `self`, and the test is one thread.
-        unsafe { KvPages::from_raw(self.shape, &self.pointers) }
+        unsafe { KvPages::from_raw(self.shape, 0, &self.pointers) }
     }
 
     fn fill(&mut self, k: &[f32], v: &[f32]) {

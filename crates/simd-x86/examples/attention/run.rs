@@ -70,7 +70,7 @@ impl<T: Cached> Cache<T> {
 
     fn pages(&self) -> KvPages<'_, T> {
         // SAFETY: each page has the units of every head and is never freed; positions are written before they are read.
-        unsafe { KvPages::from_raw(self.shape, &self.pointers) }
+        unsafe { KvPages::from_raw(self.shape, 0, &self.pointers) }
     }
 }
 

@@ -173,7 +173,7 @@ fn fill<T: Elem>(
     let mut memory = vec![vec![T::ZERO; shape.heads * T::head_len(shape)]; rows.len().div_ceil(PAGE_KEYS)];
     let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
     // SAFETY: each page has the units of every head; one thread uses them, one position at a time.
-    let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+    let pages = unsafe { KvPages::from_raw(shape, 0, &pointers) };
     for (position, (k, v)) in rows.iter().enumerate() {
         append(&mut AppendArgs { pages, position, k, v });
     }
@@ -240,7 +240,7 @@ fn attention_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>) {
         }
         let pointers: Vec<*mut T> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
         // SAFETY: each page has the units of every head, and one thread reads them.
-        let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+        let pages = unsafe { KvPages::from_raw(shape, 0, &pointers) };
         tile_cases::<T>(tiers, failures, pages, &mut rng);
         for queries in 1..=9 {
             let visible = [

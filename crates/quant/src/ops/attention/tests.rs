@@ -107,7 +107,7 @@ impl Cache {
 
     fn pages(&self) -> KvPages<'_, f32> {
         // SAFETY: each page has `page_len` elements, lives as long as `self`, and the test is one thread.
-        unsafe { KvPages::from_raw(SHAPE, &self.pointers) }
+        unsafe { KvPages::from_raw(SHAPE, 0, &self.pointers) }
     }
 
     fn attend(&self, (tokens, _, end, window): Case, q: &[f32], out: AttentionOut<'_>) {
@@ -221,7 +221,7 @@ fn rows_over_q8_0_have_the_bits_of_the_definition() {
     let mut memory = vec![vec![Q8Unit(0); units]; 300usize.div_ceil(PAGE_KEYS)];
     let pointers: Vec<*mut Q8Unit> = memory.iter_mut().map(|page| page.as_mut_ptr()).collect();
     // SAFETY: each page has the units of both heads and outlives the view, and the test is one thread.
-    let pages = unsafe { KvPages::from_raw(shape, &pointers) };
+    let pages = unsafe { KvPages::from_raw(shape, 0, &pointers) };
     for (position, (k, v)) in keys.iter().zip(&values).enumerate() {
         // SAFETY: the test is one thread and holds no slice of the pages.
         unsafe { kv::append_q8_0(Scalar, &mut AppendArgs { pages, position, k, v }) };
