@@ -4,7 +4,9 @@ use crate::Format;
 use crate::acts::ActFormat;
 use crate::args::GemmArgs;
 use crate::kv::{AppendArgs, Q8Unit};
-use crate::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
+use crate::ops::{
+    AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+};
 
 /// A matrix kernel.
 ///
@@ -35,6 +37,7 @@ pub struct Ops {
     pub add: for<'a> unsafe fn(&mut AddArgs<'a>),
     pub gated: for<'a> unsafe fn(&mut GatedArgs<'a>),
     pub pointwise: for<'a> unsafe fn(&mut PointwiseArgs<'a>),
+    pub short_conv: for<'a> unsafe fn(&mut ShortConvArgs<'a>),
     pub rope: for<'a> unsafe fn(&mut RopeArgs<'a>),
     pub attention_f32: for<'a> unsafe fn(&mut AttentionArgs<'a, f32>),
     pub attention_f16: for<'a> unsafe fn(&mut AttentionArgs<'a, u16>),

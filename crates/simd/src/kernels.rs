@@ -52,7 +52,7 @@ macro_rules! f32_ops {
     ($gate:ident, $lanes:ty) => {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
         use cera_quant::ops::{
-            self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+            self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
         };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
@@ -60,6 +60,7 @@ macro_rules! f32_ops {
             add(AddArgs<'_>) = ops::add;
             gated(GatedArgs<'_>) = ops::gated;
             pointwise(PointwiseArgs<'_>) = ops::pointwise;
+            short_conv(ShortConvArgs<'_>) = ops::short_conv;
             rope(RopeArgs<'_>) = ops::rope;
             attention_f32(AttentionArgs<'_, f32>) = ops::attention;
             attention_f16(AttentionArgs<'_, u16>) = ops::attention;

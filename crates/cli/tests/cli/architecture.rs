@@ -128,7 +128,8 @@ fn types_without_kernels_are_named_with_their_tensor() {
 #[test]
 fn architectures_and_features_without_implementation_are_named() {
     let named = |name: &str| after(|toy| toy.set("general.architecture", ty::STRING, string(name)));
-    let supported = "is not supported; supported: gemma3, granite, llama, olmo2, phi3, qwen2, qwen3, smollm3";
+    let supported =
+        "is not supported; supported: gemma3, granite, lfm2, llama, olmo2, phi3, qwen2, qwen3, smollm3";
     assert_eq!(named("mamba"), format!("architecture mamba {supported}"));
     assert_eq!(named("LLAMA"), format!("architecture LLAMA {supported}"));
     assert_eq!(named(""), format!("architecture  {supported}"));

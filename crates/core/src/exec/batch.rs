@@ -8,7 +8,7 @@ use cera_quant::ops::rope_table;
 use super::SeqStep;
 use crate::error::Error;
 use crate::graph::{Graph, RopeInfo, StateId};
-use crate::state::LayerState;
+use crate::state::LayerMemory;
 
 /// A run of tokens of one sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +41,14 @@ pub(super) fn passes(lens: &[usize], chunk: usize) -> Vec<Vec<Run>> {
     passes
 }
 
-/// The page addresses of one sequence, per layer.
+/// The addresses of the state of one sequence, per layer.
 #[derive(Debug)]
-struct Pages(Vec<Vec<*mut u8>>);
+struct Addresses(Vec<LayerMemory>);
 
-// SAFETY: addresses only; they are dereferenced through `KvPages`, whose constructor states the conditions.
-unsafe impl Send for Pages {}
+// SAFETY: addresses only; they are dereferenced by `Batch::pages` and `Batch::recurrent`, which state the conditions.
+unsafe impl Send for Addresses {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Pages {}
+unsafe impl Sync for Addresses {}
 
 /// The tokens of one pass.
 #[derive(Debug)]
@@ -61,10 +61,10 @@ pub(super) struct Batch {
     pub(super) outputs: Vec<usize>,
     /// The sequence of every token.
     sequences: Vec<usize>,
-    pages: Vec<Pages>,
+    states: Vec<Addresses>,
     kv: Vec<KvType>,
-    /// The positions that each sequence can grow to.
-    limits: Vec<usize>,
+    /// Whether each sequence has the keys of long ones.
+    long: Vec<bool>,
     /// Cosines and sines of every rotary embedding: `[token][pair]`.
     tables: Vec<(Vec<f32>, Vec<f32>)>,
 }
@@ -80,14 +80,14 @@ impl Batch {
             positions: Vec::new(),
             outputs: Vec::new(),
             sequences: Vec::new(),
-            pages: Vec::new(),
+            states: Vec::new(),
             kv: Vec::new(),
-            limits: Vec::new(),
+            long: Vec::new(),
             tables: Vec::new(),
         };
         for run in runs {
             let step = &mut steps[run.step];
-            let (count, sequence) = (run.tokens.len(), batch.pages.len());
+            let (count, sequence) = (run.tokens.len(), batch.states.len());
             for (i, token) in run.tokens.clone().enumerate() {
                 if step.want.includes(token, step.tokens.len()) {
                     batch.outputs.push(batch.ids.len());
@@ -97,8 +97,8 @@ impl Batch {
                 batch.sequences.push(sequence);
             }
             batch.kv.push(step.state.kv_type());
-            batch.limits.push(step.state.limit());
-            batch.pages.push(Pages(step.state.reserve(count)?));
+            batch.long.push(step.state.is_long());
+            batch.states.push(Addresses(step.state.reserve(count)?));
         }
         batch.tables = graph.ropes.iter().map(|rope| batch.table(rope)).collect();
         Ok(batch)
@@ -112,7 +112,7 @@ impl Batch {
             let rows = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
             for ((&position, &sequence), (cos, sin)) in self.positions.iter().zip(&self.sequences).zip(rows) {
                 let inv_freq = match &rope.long {
-                    Some(long) if self.limits[sequence] > long.beyond => &long.inv_freq,
+                    Some(long) if self.long[sequence] => &long.inv_freq,
                     _ => &rope.inv_freq,
                 };
                 rope_table(position, inv_freq, rope.magnitude, (cos, sin));
@@ -152,20 +152,40 @@ impl Batch {
     /// # Safety
     /// - `T` is what the pages of the sequence's KV type consist of;
     /// - the states of the pass are borrowed exclusively for it, and a phase does not read positions that it writes.
+    ///
+    /// # Panics
+    /// If the layer has no pages.
     pub(super) unsafe fn pages<T: KvUnit>(
         &self,
         token: usize,
         state: StateId,
-        LayerState::Kv(shape): LayerState,
-    ) -> (KvPages<'_, T>, KvShape) {
-        let pages: &[*mut u8] = &self.pages[self.sequences[token]].0[state.0];
+        shape: KvShape,
+    ) -> KvPages<'_, T> {
+        let LayerMemory::Kv { first, pages } = &self.states[self.sequences[token]].0[state.0] else {
+            panic!("the planner took a recurrent layer for one with keys");
+        };
         // SAFETY: pointers to different types have one representation; a page is a buffer at a multiple of 64 bytes with
         // the units of a page of the sequence's type, zero-initialised, kept by the state for the whole pass. The caller
         // promises the type and the absence of conflicting use.
-        let view = unsafe {
+        unsafe {
             let pages = std::slice::from_raw_parts(pages.as_ptr().cast::<*mut T>(), pages.len());
-            KvPages::from_raw(shape, pages)
+            KvPages::from_raw(shape, *first, pages)
+        }
+    }
+
+    /// The `len` elements of a recurrent layer of a token's sequence before the step, and where those after it go.
+    ///
+    /// # Safety
+    /// - The states of the pass are borrowed exclusively for it, and the layer has `len` elements.
+    ///
+    /// # Panics
+    /// If the layer is not recurrent.
+    pub(super) unsafe fn recurrent(&self, token: usize, state: StateId, len: usize) -> (&[f32], *mut f32) {
+        let LayerMemory::Recurrent { current, next } = self.states[self.sequences[token]].0[state.0] else {
+            panic!("the planner took a layer with keys for a recurrent one");
         };
-        (view, shape)
+        // SAFETY: the state keeps the elements, which are initialised, for the whole pass, and nobody writes them: what a
+        // pass computes goes to other memory.
+        (unsafe { std::slice::from_raw_parts(current, len) }, next)
     }
 }

@@ -17,7 +17,7 @@ use crate::graph::{Graph, ValueId};
 use crate::plan::Plan;
 use crate::pool::{CancelToken, Session, panic_message};
 use crate::runtime::Runtime;
-use crate::state::{SeqState, StateSpec};
+use crate::state::{Held, SeqState, StateSpec};
 use crate::weights::Matrix;
 
 /// Whose logits a step gives.
@@ -222,7 +222,7 @@ impl Program {
         self.check(steps)?;
         let session = self.runtime.pool.enter()?;
         let lens: Vec<usize> = steps.iter().map(|step| step.tokens.len()).collect();
-        let held: Vec<usize> = steps.iter().map(|step| step.state.len()).collect();
+        let held: Vec<Held> = steps.iter().map(|step| step.state.hold()).collect();
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let mut data = Vec::new();
         for runs in batch::passes(&lens, self.options.chunk) {
@@ -230,13 +230,14 @@ impl Program {
                 self.pass(&session, &runs, (steps, &mut workspace), &mut extras, &mut data)
             }));
             if let Err(error) = done.unwrap_or_else(|payload| Err(Error::Panic(panic_message(&*payload)))) {
-                for (step, &len) in steps.iter_mut().zip(&held) {
-                    // A KV cache rolls back to any length.
-                    let _kept = step.state.truncate(len);
+                for (step, held) in steps.iter_mut().zip(held) {
+                    step.state.go_back(held);
                 }
                 return Err(error);
             }
         }
+        drop(held);
+        steps.iter_mut().for_each(|step| step.state.drop_unseen());
         let mut starts = vec![0];
         for step in steps.iter() {
             starts.push(starts[starts.len() - 1] + step.want.count(step.tokens.len()));

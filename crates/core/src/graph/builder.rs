@@ -70,7 +70,8 @@ impl GraphBuilder {
     /// Adds a rotary embedding.
     ///
     /// # Errors
-    /// [`Error::Operand`] if it has more pairs than a head, or other numbers of pairs for long sequences.
+    /// [`Error::Operand`] if it has more pairs than a head, other numbers of pairs for long sequences, or another length
+    /// from which sequences are long than other embeddings.
     pub fn rope_frequencies(&mut self, rope: RopeInfo) -> Result<RopeId, Error> {
         let pairs = rope.inv_freq.len();
         if 2 * pairs > rope.head_dim {
@@ -78,14 +79,21 @@ impl GraphBuilder {
         }
         if let Some(long) = &rope.long {
             self.expect("rope", "frequencies for long sequences", pairs, long.inv_freq.len())?;
+            if let Some(other) = self.ropes.iter().find_map(|rope| rope.long.as_ref()) {
+                self.expect("rope", "positions of sequences that are not long", other.beyond, long.beyond)?;
+            }
         }
         self.ropes.push(rope);
         Ok(RopeId(self.ropes.len() - 1))
     }
 
-    /// Adds a layer with a KV cache.
-    pub fn kv_state(&mut self, shape: KvShape) -> StateId {
-        self.state.layers.push(LayerState::Kv(shape));
+    /// Adds a layer with a KV cache, of which tokens see the last `window` positions, themselves included, or all.
+    pub fn kv_state(&mut self, shape: KvShape, window: Option<usize>) -> StateId {
+        self.add_state(LayerState::Kv { shape, window })
+    }
+
+    fn add_state(&mut self, layer: LayerState) -> StateId {
+        self.state.layers.push(layer);
         StateId(self.state.layers.len() - 1)
     }
 
@@ -152,7 +160,9 @@ impl GraphBuilder {
         (q, k, v): (ValueId, ValueId, ValueId),
         info: AttentionInfo,
     ) -> Result<ValueId, Error> {
-        let LayerState::Kv(shape) = self.state.layers[info.state.0];
+        let LayerState::Kv { shape, .. } = self.state.layers[info.state.0] else {
+            return Err(self.fault(name, "states of keys and values", 1, 0));
+        };
         let (rows, width) = self.shape(q);
         for operand in [q, k, v] {
             self.expect_tokens(name, self.shape(operand).0)?;
@@ -163,6 +173,23 @@ impl GraphBuilder {
         self.expect(name, "query elements past whole groups of KV heads", 0, width % group)?;
         let out = width / shape.k_dim.max(1) * shape.v_dim;
         Ok(self.push(name, Op::Attention { q, k, v, info }, rows, out))
+    }
+
+    /// The gated short convolution ([`cera_quant::ops::short_conv`]) with its state: `x` is for each token the gate of the
+    /// input, that of the output, and the input; `weight` is `[taps, channels]`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if `x` is not three rows of channels per token or the weights are not whole taps.
+    pub fn short_conv(&mut self, name: &str, x: ValueId, weight: VectorId) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        self.expect_tokens(name, rows)?;
+        self.expect(name, "elements past whole channels", 0, width % 3)?;
+        let (channels, weights) = (width / 3, self.vectors[weight.0].len());
+        if channels == 0 || weights == 0 || !weights.is_multiple_of(channels) {
+            return Err(self.fault(name, "weights of taps", channels, weights));
+        }
+        let state = self.add_state(LayerState::Recurrent { len: weights - channels });
+        Ok(self.push(name, Op::ShortConv { x, weight, state }, rows, channels))
     }
 
     /// `activation(gate) * up`.
@@ -217,7 +244,8 @@ impl GraphBuilder {
         if self.values[logits.0].rows != Rows::Outputs {
             return Err(self.fault("logits", "values with a row per output", 1, 0));
         }
-        let GraphBuilder { nodes, values, matrices, vectors, ropes, state, .. } = self;
+        let GraphBuilder { nodes, values, matrices, vectors, ropes, mut state, .. } = self;
+        state.long_beyond = ropes.iter().find_map(|rope| Some(rope.long.as_ref()?.beyond));
         Ok(Graph { nodes, values, matrices, vectors, ropes, state, logits })
     }
 

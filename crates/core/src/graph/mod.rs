@@ -121,8 +121,6 @@ pub struct AttentionInfo {
     pub scale: f32,
     /// What scores are capped to after it, if anything.
     pub soft_cap: Option<f32>,
-    /// How many positions a token sees, itself included; `None` for all.
-    pub window: Option<usize>,
 }
 
 /// An op and its operands.
@@ -169,6 +167,15 @@ pub enum Op {
         /// The layer.
         info: AttentionInfo,
     },
+    /// The gated short convolution: [`cera_quant::ops::short_conv`].
+    ShortConv {
+        /// For each token the gate of the input, that of the output, and the input.
+        x: ValueId,
+        /// The taps.
+        weight: VectorId,
+        /// The products of the last tokens.
+        state: StateId,
+    },
     /// `activation(gate) * up`.
     Gated {
         /// The gate.
@@ -208,6 +215,7 @@ impl Op {
             | Op::Linear { x, .. }
             | Op::Rope { x, .. }
             | Op::Pointwise { x, .. }
+            | Op::ShortConv { x, .. }
             | Op::SelectOutputs { x } => [Some(x), None, None],
             Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],

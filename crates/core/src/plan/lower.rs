@@ -34,6 +34,7 @@ impl Lowering<'_> {
             Op::Rope { x, rope } => self.local(Local::Rope { x, rope, out }),
             Op::Gated { gate, up, activation } => self.local(Local::Gated { gate, up, activation, out }),
             Op::Pointwise { x, function } => self.local(Local::Pointwise { x, function, out }),
+            Op::ShortConv { x, weight, state } => self.local(Local::ShortConv { x, weight, state, out }),
             Op::Add { a, b } => self.local(Local::Add { a, b, out }),
             Op::SelectOutputs { x } => self.local(Local::Select { x, out }),
             Op::Attention { q, k, v, ref info } => {
@@ -73,7 +74,8 @@ impl Lowering<'_> {
     fn local(&mut self, op: Local) {
         let rows = self.rows_of(&op);
         let acts = &self.out.acts;
-        let joins = self.fuse && !matches!(op, Local::Select { .. });
+        // These read rows of other tokens, which an earlier phase must have ended.
+        let joins = self.fuse && !matches!(op, Local::Select { .. } | Local::ShortConv { .. });
         match self.out.phases.last_mut() {
             Some(phase @ Phase::Local(_)) if joins && phase.rows(self.graph, acts) == rows => {
                 if let Phase::Local(ops) = phase {

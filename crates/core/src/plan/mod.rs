@@ -31,6 +31,7 @@ pub(crate) enum Local {
     Quantize { acts: ActsId },
     Rope { x: ValueId, rope: RopeId, out: ValueId },
     Append { k: ValueId, v: ValueId, state: StateId },
+    ShortConv { x: ValueId, weight: VectorId, state: StateId, out: ValueId },
     Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
     Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },
@@ -103,6 +104,7 @@ impl Local {
             | Local::Rope { out, .. }
             | Local::Gated { out, .. }
             | Local::Pointwise { out, .. }
+            | Local::ShortConv { out, .. }
             | Local::Add { out, .. }
             | Local::Select { out, .. } => Some(out),
             Local::Quantize { .. } | Local::Append { .. } => None,
@@ -116,6 +118,7 @@ impl Local {
             Local::RmsNorm { x, .. }
             | Local::Rope { x, .. }
             | Local::Pointwise { x, .. }
+            | Local::ShortConv { x, .. }
             | Local::Select { x, .. } => [Some(x), None],
             Local::Quantize { acts: id } => [Some(acts[id.0].of), None],
             Local::Append { k, v, .. } => [Some(k), Some(v)],

@@ -3,7 +3,9 @@
 use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{
+    AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+};
 
 use super::{F32Op, KernelOp, KernelTable};
 use crate::counters::Counters;
@@ -110,6 +112,10 @@ impl Kernels<'_> {
     op!(
         /// Runs a function of single elements.
         pointwise, F32Op::Pointwise, PointwiseArgs
+    );
+    op!(
+        /// Runs the gated short convolution.
+        short_conv, F32Op::ShortConv, ShortConvArgs
     );
     op!(
         /// Runs the rotary embedding.

@@ -1,7 +1,9 @@
 //! The f32 operations of a table.
 
 use cera_quant::kv::{AppendArgs, Q8Unit};
-use cera_quant::ops::{AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{
+    AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+};
 
 use super::KernelTable;
 use crate::pool::DefaultMode;
@@ -29,6 +31,8 @@ ops! {
     gated: GatedArgs<'_>;
     /// A function of single elements: [`cera_quant::ops::pointwise`].
     pointwise: PointwiseArgs<'_>;
+    /// The gated short convolution: [`cera_quant::ops::short_conv`].
+    short_conv: ShortConvArgs<'_>;
     /// Rotary position embedding: [`cera_quant::ops::rope`].
     rope: RopeArgs<'_>;
     /// Attention over an f32 cache: [`cera_quant::ops::attention`].

@@ -118,10 +118,22 @@ impl<'a, 'f> Decoder<'a, 'f> {
             Some(rope) => (self.g.rope("q_rope", q, rope)?, self.g.rope("k_rope", k, rope)?),
             None => (q, k),
         };
-        let state = self.g.kv_state(KvShape { heads: kv_heads, k_dim: p.k_dim, v_dim: p.v_dim });
-        let info = AttentionInfo { state, scale: p.scale, soft_cap: p.score_cap, window: attention.window };
+        let shape = KvShape { heads: kv_heads, k_dim: p.k_dim, v_dim: p.v_dim };
+        let state = self.g.kv_state(shape, attention.window);
+        let info = AttentionInfo { state, scale: p.scale, soft_cap: p.score_cap };
         let context = self.g.attention("attention", (q, k, v), info)?;
         self.linear("attn_output", context, (p.hidden, heads * p.v_dim))
+    }
+
+    /// The gated short convolution, from the projection of `x` to that of the result.
+    pub(super) fn short_conv(&mut self, x: ValueId, taps: usize) -> Result<ValueId, ModelError> {
+        let hidden = self.params.hidden;
+        let x = self.linear("shortconv.in_proj", x, (3 * hidden, hidden))?;
+        let by_channel = self.source.table(&self.tensor("shortconv.conv", "weight"), (hidden, taps))?;
+        let by_tap = (0..taps).flat_map(|tap| by_channel.iter().skip(tap).step_by(taps).copied());
+        let weight = self.g.vector(by_tap.collect());
+        let y = self.g.short_conv("shortconv", x, weight)?;
+        self.linear("shortconv.out_proj", y, (hidden, hidden))
     }
 
     /// The gated feed-forward network.

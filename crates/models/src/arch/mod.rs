@@ -3,6 +3,7 @@
 mod decoder;
 mod gemma3;
 mod granite;
+mod lfm2;
 mod llama;
 mod olmo2;
 mod params;
@@ -31,9 +32,10 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 8] = [
+const ARCHITECTURES: [(&str, Build); 9] = [
     ("gemma3", gemma3::build),
     ("granite", granite::build),
+    ("lfm2", lfm2::build),
     ("llama", llama::build),
     ("olmo2", olmo2::build),
     ("phi3", phi3::build),

@@ -107,9 +107,23 @@ impl<'a> Source<'a> {
 
     /// The elements of the vector `name`.
     pub(super) fn values(&self, name: &str, len: usize) -> Result<Vec<f32>, ModelError> {
-        let (info, format) = self.tensor(name, &[len as u64])?;
-        let mut out = vec![0.0; len];
-        dequantize_row(format, &self.file.tensor_data(info)?, &mut out)?;
+        self.elements(name, &[len as u64], len)
+    }
+
+    /// The elements of the table `name` of `m` rows of `k` elements, row after row.
+    pub(super) fn table(&self, name: &str, (m, k): (usize, usize)) -> Result<Vec<f32>, ModelError> {
+        self.elements(name, &[k as u64, m as u64], k)
+    }
+
+    /// The elements of the tensor `name`, in rows of `k`.
+    fn elements(&self, name: &str, dims: &[u64], k: usize) -> Result<Vec<f32>, ModelError> {
+        let (info, format) = self.tensor(name, dims)?;
+        let data = self.file.tensor_data(info)?;
+        let mut out = vec![0.0; info.elements() as usize];
+        let rows = data.chunks_exact(data.len() / info.rows().max(1));
+        for (row, out) in rows.zip(out.chunks_exact_mut(k)) {
+            dequantize_row(format, row, out)?;
+        }
         Ok(out)
     }
 

@@ -7,6 +7,7 @@ mod attention;
 mod elementwise;
 mod norm;
 mod rope;
+mod short_conv;
 
 pub use attention::{
     AttentionArgs, AttentionOut, AttentionScratch, CHUNK_KEYS, MergeArgs, Visible, attention, attention_q8_0,
@@ -15,6 +16,7 @@ pub use attention::{
 pub use elementwise::{Activation, AddArgs, GatedArgs, Pointwise, PointwiseArgs, add, gated, pointwise};
 pub use norm::{RmsNormArgs, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
+pub use short_conv::{ShortConvArgs, short_conv};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,9 @@
 use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
-use crate::ops::{self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
+use crate::ops::{
+    self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+};
 
 /// The f32 operations.
 pub const OPS: Ops = Ops {
@@ -11,6 +13,7 @@ pub const OPS: Ops = Ops {
     add,
     gated,
     pointwise,
+    short_conv,
     rope,
     attention_f32,
     attention_f16,
@@ -39,6 +42,11 @@ pub fn gated(args: &mut GatedArgs<'_>) {
 /// [`ops::pointwise`] on scalar lanes.
 pub fn pointwise(args: &mut PointwiseArgs<'_>) {
     ops::pointwise(Scalar, args);
+}
+
+/// [`ops::short_conv`] on scalar lanes.
+pub fn short_conv(args: &mut ShortConvArgs<'_>) {
+    ops::short_conv(Scalar, args);
 }
 
 /// [`ops::rope`] on scalar lanes.

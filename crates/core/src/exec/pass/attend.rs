@@ -15,7 +15,7 @@ use cera_quant::ops::{
 
 use super::Pass;
 use crate::exec::batch::Batch;
-use crate::graph::{AttentionInfo, Graph, ValueId};
+use crate::graph::{AttentionInfo, Graph, StateId, ValueId};
 use crate::plan::Phase;
 use crate::state::LayerState;
 use crate::table::{Kernels, KvKernels};
@@ -75,7 +75,7 @@ impl Cuts {
                 all.cuts.push(None);
                 continue;
             };
-            let shape = kv_shape(graph, info);
+            let (shape, window) = kv_layer(graph, info.state);
             let queries = graph.value(*q).width / (shape.heads * shape.k_dim);
             let wanted = ITEMS_PER_WORKER * workers;
             let share = batch.len() * shape.heads / wanted;
@@ -89,7 +89,7 @@ impl Cuts {
                 }
             };
             let items = tiles.len() * shape.heads;
-            let seen = info.window.map_or(end, |window| end.min(window + CHUNK_KEYS - 1));
+            let seen = window.map_or(end, |window| end.min(window + CHUNK_KEYS - 1));
             let chunks = seen.div_ceil(CHUNK_KEYS);
             let split = if workers > 1 && tokens == 1 { wanted.div_ceil(items.max(1)) } else { 1 };
             let pieces = split.min(chunks).max(1);
@@ -124,9 +124,15 @@ impl Cuts {
     }
 }
 
-fn kv_shape(graph: &Graph, info: &AttentionInfo) -> KvShape {
-    let LayerState::Kv(shape) = graph.state.layers[info.state.0];
-    shape
+/// The heads and the window of a layer with keys and values.
+///
+/// # Panics
+/// If it has none: the builder of the graph checked it.
+fn kv_layer(graph: &Graph, state: StateId) -> (KvShape, Option<usize>) {
+    match graph.state.layers[state.0] {
+        LayerState::Kv { shape, window } => (shape, window),
+        LayerState::Recurrent { .. } => panic!("the planner took a recurrent layer for one with keys"),
+    }
 }
 
 /// One piece of an item.
@@ -139,6 +145,11 @@ struct Piece<'a> {
 }
 
 impl Pass<'_> {
+    /// The heads and the window of a layer with keys and values.
+    pub(super) fn kv_layer(&self, state: StateId) -> (KvShape, Option<usize>) {
+        kv_layer(self.graph(), state)
+    }
+
     /// Runs a chunk of a phase of attention.
     pub(super) fn attention(
         &self,
@@ -165,9 +176,9 @@ impl Pass<'_> {
         Scratch { kernel, q: queries, out: results }: &mut Scratch,
     ) {
         let tokens = piece.tokens.clone();
-        let layer = self.graph().state.layers[info.state.0];
+        let (shape, window) = self.kv_layer(info.state);
         // SAFETY: the pages of the sequence of the tokens consist of `T`; nothing writes pages in this phase.
-        let (pages, shape) = unsafe { self.batch.pages::<T>(tokens.start, info.state, layer) };
+        let pages = unsafe { self.batch.pages::<T>(tokens.start, info.state, shape) };
         // SAFETY: queries are from an earlier phase (barriers).
         let q = unsafe { self.read(q, tokens.clone()) };
         let row = q.len() / tokens.len();
@@ -177,7 +188,7 @@ impl Pass<'_> {
             queries.extend_from_slice(&q[piece.head * len..][..len]);
         }
         results.resize(queries.len() / shape.k_dim * shape.v_dim, 0.0);
-        let visible = Visible { end: self.batch.positions[tokens.start] + 1, window: info.window };
+        let visible = Visible { end: self.batch.positions[tokens.start] + 1, window };
         let chunks = visible.chunks(tokens.len());
         let mut run = |out: AttentionOut<'_>| {
             let (tokens, head, scale, soft_cap) = (tokens.len(), piece.head, info.scale, info.soft_cap);

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use cera_quant::kv::{AppendArgs, KvType, Q8Unit};
-use cera_quant::ops::{AddArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{AddArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs};
 
 use super::{Pass, SCRATCH, expect};
-use crate::graph::{StateId, ValueId};
+use crate::graph::{StateId, ValueId, VectorId};
 use crate::plan::{ActsId, Local};
 use crate::table::{Kernels, KvKernels};
 use crate::weights::Matrix;
@@ -66,6 +66,9 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
+            Local::ShortConv { x, weight, state, out } => {
+                self.short_conv((x, weight, out), state, rows, kernels);
+            }
             Local::Gated { gate, up, activation, out } => {
                 // SAFETY: see above.
                 let (up, gate) = unsafe { (self.read(up, rows.clone()), self.replace(gate, out, rows)) };
@@ -114,6 +117,36 @@ impl<'a> Pass<'a> {
         kernels.quantize(info.format, x, self.graph().value(info.of).width, out);
     }
 
+    /// The convolution of the tokens of one column tile, sequence by sequence.
+    fn short_conv(
+        &self,
+        (x, weight, out): (ValueId, VectorId, ValueId),
+        state: StateId,
+        rows: Range<usize>,
+        kernels: &Kernels<'_>,
+    ) {
+        let (weight, channels) = (&self.graph().vectors[weight.0][..], self.graph().value(out).width);
+        let kept = weight.len() - channels;
+        for run in self.batch.runs() {
+            let tokens = run.start.max(rows.start)..run.end.min(rows.end);
+            if tokens.is_empty() {
+                continue;
+            }
+            let first = run.start.max(tokens.start.saturating_sub(kept / channels));
+            // SAFETY: the states are borrowed by the step, and the graph gave the layer so many elements.
+            let (before, after) = unsafe { self.batch.recurrent(tokens.start, state, kept) };
+            // SAFETY: the elements after the step belong to the chunk with the last token of the sequence (chunks), and
+            // are as many as those before.
+            let after =
+                (tokens.end == run.end).then(|| unsafe { std::slice::from_raw_parts_mut(after, kept) });
+            // SAFETY: a convolution begins its own phase, so that the rows of `x`, those of other tiles too, are from an
+            // earlier one (barriers); the rows of `out` belong to one chunk (chunks).
+            let (rows, out) = unsafe { (self.read(x, first..tokens.end), self.write(out, tokens.clone())) };
+            let skip = tokens.start - first;
+            kernels.short_conv(&mut ShortConvArgs { weight, channels, before, rows, skip, out, after });
+        }
+    }
+
     fn append<T: KvKernels>(
         &self,
         token: usize,
@@ -123,7 +156,7 @@ impl<'a> Pass<'a> {
     ) {
         // SAFETY: the pages of the token's sequence consist of `T`; the states are borrowed by the step and a position is
         // appended by the one chunk that has its token (chunks); nothing reads pages in this phase.
-        let (pages, _) = unsafe { self.batch.pages::<T>(token, state, self.graph().state.layers[state.0]) };
+        let pages = unsafe { self.batch.pages::<T>(token, state, self.kv_layer(state).0) };
         // SAFETY: as in `local`.
         let (k, v) = unsafe { (self.read(k, token..token + 1), self.read(v, token..token + 1)) };
         let args = &mut AppendArgs { pages, position: self.batch.positions[token], k, v };
