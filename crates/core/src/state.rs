@@ -40,8 +40,8 @@ impl LayerState {
         }
     }
 
-    /// Bytes for `positions` positions, between steps.
-    fn bytes(&self, kv: KvType, positions: usize) -> usize {
+    /// Bytes for `positions` positions, in whole pages, between steps.
+    pub fn bytes(&self, kv: KvType, positions: usize) -> usize {
         match self {
             LayerState::Kv { shape, .. } => {
                 let pages = positions.div_ceil(PAGE_KEYS) - self.first_page(positions);
@@ -181,8 +181,8 @@ impl SeqState {
         &self.spec
     }
 
-    /// Whether the sequence has the keys of those that can grow long.
-    pub(crate) fn is_long(&self) -> bool {
+    /// Whether the sequence has the keys of those that can grow long: [`StateSpec::long_beyond`].
+    pub fn is_long(&self) -> bool {
         self.spec.long_beyond.is_some_and(|beyond| self.limit > beyond)
     }
 

@@ -18,10 +18,10 @@ use cera_testkit::fixtures;
 use common::TestRuntime;
 
 /// The kinds of state: whole, with windows, with convolutions.
-const MODELS: [&str; 1] = ["llama"];
+const MODELS: [&str; 3] = ["llama", "gemma3", "lfm2"];
 
 /// Those whose state cannot go back by itself.
-const STIFF: [&str; 0] = [];
+const STIFF: [&str; 2] = ["gemma3", "lfm2"];
 
 /// Tokens from a checkpoint to the next.
 const EVERY: usize = 32;

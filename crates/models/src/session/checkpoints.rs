@@ -33,14 +33,14 @@ impl Default for CheckpointOptions {
 
 /// Whether a state of this kind keeps every position, so that it can go back to any length.
 pub(super) fn can_roll_back(spec: &StateSpec) -> bool {
-    spec.layers.iter().all(|layer| matches!(layer, LayerState::Kv(_)))
+    spec.keeps_all()
 }
 
 /// Bytes that a state of `len` positions does not share with one that goes on from it.
 fn own_bytes(spec: &StateSpec, kv: KvType, len: usize) -> usize {
     let layer = |layer: &LayerState| match layer {
-        LayerState::Kv(shape) => kv.page_bytes(*shape) * usize::from(len > 0),
-        _ => 0,
+        LayerState::Kv { shape, window: None } => kv.page_bytes(*shape) * usize::from(len > 0),
+        layer => layer.bytes(kv, len),
     };
     spec.layers.iter().map(layer).sum()
 }

@@ -31,7 +31,9 @@ struct Head {
     magic: [u8; 8],
     version: [u8; 4],
     /// Bits of an element of the keys and values.
-    kv_bits: [u8; 4],
+    kv_bits: [u8; 2],
+    /// 1 if the keys are those of sequences that can grow long ([`SeqState::is_long`]), else 0.
+    long: [u8; 2],
     /// [`Model::fingerprint`](crate::Model::fingerprint).
     model: [u8; 32],
     tokens: [u8; 8],
@@ -218,8 +220,15 @@ impl Session {
             return Err(SessionFault::Mismatch { found, expected });
         }
         if head.kv_bits != own.kv_bits {
-            let shown = |bits| format!("keys and values of {} bits", u32::from_le_bytes(bits));
+            let shown = |bits| format!("keys and values of {} bits", u16::from_le_bytes(bits));
             return Err(SessionFault::Mismatch { found: shown(head.kv_bits), expected: shown(own.kv_bits) });
+        }
+        if head.long != own.long {
+            let shown = |long: [u8; 2]| match long {
+                [0, 0] => "keys of short contexts".to_owned(),
+                _ => "keys of long contexts".to_owned(),
+            };
+            return Err(SessionFault::Mismatch { found: shown(head.long), expected: shown(own.long) });
         }
         let (count, computed) = (u64::from_le_bytes(head.tokens), u64::from_le_bytes(head.computed));
         // The token that was chosen last is not computed: it may be the one after a full context.
@@ -237,7 +246,8 @@ impl Session {
         Head {
             magic: MAGIC,
             version: VERSION.to_le_bytes(),
-            kv_bits: (8 * self.state.kv_type().bytes() as u32).to_le_bytes(),
+            kv_bits: (8 * self.state.kv_type().bytes() as u16).to_le_bytes(),
+            long: u16::from(self.state.is_long()).to_le_bytes(),
             model: self.model.fingerprint(),
             tokens: (self.tokens.len() as u64).to_le_bytes(),
             computed: (self.state.len() as u64).to_le_bytes(),

@@ -78,6 +78,8 @@ fn expected(
     };
     let pointwise = |node: &Node| matches!(node.op, Op::Pointwise { .. });
     let mut always = vec![F32Op::RmsNorm, F32Op::Add, F32Op::Gated, F32Op::Rope];
+    let convolution = |node: &Node| matches!(node.op, Op::ShortConv { .. });
+    always.extend(model.program().graph().nodes().iter().any(convolution).then_some(F32Op::ShortConv));
     always.extend(model.program().graph().nodes().iter().any(pointwise).then_some(F32Op::Pointwise));
     let others = |kv: &[KvType]| -> BTreeSet<String> {
         let f32s: Vec<F32Op> = always.iter().copied().chain(kv.iter().flat_map(|kv| caches(*kv))).collect();

@@ -142,7 +142,7 @@ impl Runtimes {
 
 /// Whether a model can have a cache of this type.
 fn fits(model: &Model, kv: KvType) -> bool {
-    let fits = |layer: &LayerState| matches!(layer, LayerState::Kv(shape) if kv.fits(*shape));
+    let fits = |layer: &LayerState| !matches!(layer, LayerState::Kv { shape, .. } if !kv.fits(*shape));
     model.new_state(kv).spec().layers.iter().all(fits)
 }
 

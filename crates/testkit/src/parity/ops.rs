@@ -5,7 +5,7 @@ use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
     Activation, AddArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs, Pointwise,
-    PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, Visible, part_len,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, ShortConvArgs, Visible, part_len,
 };
 use cera_quant::scalar;
 
@@ -124,6 +124,39 @@ pub fn rotations_have_the_scalar_bits(tiers: &[Tier]) {
             check(tiers, &mut failures, &format!("{pairs:?} {p} of {head_dim}"), &expected, |tier| {
                 // SAFETY: the tier is available.
                 rope(&|args| unsafe { (tier.kernels.ops.rope)(args) })
+            });
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The test of that name.
+pub fn short_convolutions_have_the_scalar_bits(tiers: &[Tier]) {
+    let (mut rng, mut failures) = (Rng::new(5), Vec::new());
+    for channels in lengths().filter(|&channels| channels > 0) {
+        for (taps, rows, skip) in [(1, 2, 0), (3, 1, 0), (3, 5, 2), (4, 6, 1)] {
+            let (weight, x) = (values(taps * channels, &mut rng), values(rows * 3 * channels, &mut rng));
+            let before = values((taps - 1) * channels, &mut rng);
+            let convolve = |run: &dyn Fn(&mut ShortConvArgs<'_>)| {
+                let mut out = vec![f32::NAN; (rows - skip) * channels];
+                let mut after = vec![f32::NAN; before.len()];
+                run(&mut ShortConvArgs {
+                    weight: &weight,
+                    channels,
+                    before: &before,
+                    rows: &x,
+                    skip,
+                    out: &mut out,
+                    after: Some(&mut after),
+                });
+                out.extend(after);
+                out
+            };
+            let expected = convolve(&scalar::ops::short_conv);
+            let case = format!("{taps} taps, {rows} rows of {channels} after {skip}");
+            check(tiers, &mut failures, &case, &expected, |tier| {
+                // SAFETY: the tier is available.
+                convolve(&|args| unsafe { (tier.kernels.ops.short_conv)(args) })
             });
         }
     }
