@@ -62,7 +62,7 @@ fn sequences_that_step_together_are_as_alone() {
         for count in 1..=3 {
             let texts: Vec<Vec<u32>> = (0..count).map(|i| text(30 + i, i)).collect();
             let mut states: Vec<SeqState> = (0..count).map(|_| state(&model)).collect();
-            let mut logits = vec![Vec::new(); count];
+            let mut logits = vec![Vec::<f32>::new(); count];
             // Prompts of different lengths together, then one token of each at a time.
             let mut step = |range: &dyn Fn(usize) -> std::ops::Range<usize>| {
                 let mut steps: Vec<SeqStep<'_>> = states
