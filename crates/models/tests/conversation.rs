@@ -8,7 +8,8 @@ use std::sync::Arc;
 use cera_core::CancelToken;
 use cera_models::chat::Message;
 use cera_models::sampling::SamplingParams;
-use cera_models::session::{Conversation, Finish, GenerateOptions, Piece, SessionOptions};
+use cera_models::session::{Conversation, Finish, GenerateOptions, Piece, Session, SessionOptions};
+use cera_models::tokenizer::{EncodeOptions, Tokenizer, TokenizerOptions};
 use cera_models::{Model, ModelOptions};
 use common::TestRuntime;
 
@@ -76,4 +77,27 @@ fn a_real_model_answers_and_what_it_knows_of_the_conversation_is_kept() {
     let end = plain.tokenizer().token("<|im_end|>").unwrap();
     let ends = plain.session().tokens().iter().filter(|&&token| token == end).count();
     assert_eq!(ends, 2, "of the system's message and the user's");
+}
+
+#[test]
+#[ignore = "needs a download: cargo xtask test --full"]
+fn gemma_3_continues_a_text() {
+    if cera_testkit::emulation::is_on() {
+        return;
+    }
+    let path = std::env::var_os("CERA_TEST_GEMMA3").expect("cargo xtask model gemma3 fetches the model");
+    let runtime = TestRuntime::with_threads(2);
+    let model = Arc::new(Model::load(path, runtime.share(), ModelOptions::default()).unwrap());
+    let tokenizer = Tokenizer::from_gguf(model.file().meta(), &TokenizerOptions::default()).unwrap();
+    let mut session = Session::new(model, SessionOptions::default());
+    for (prompt, expected) in [
+        ("The capital of France is the city of", " Paris."),
+        ("1, 2, 3, 4, 5, 6,", " 7, 8, 9, 10, 11"),
+        ("Monday, Tuesday, Wednesday,", " Thursday, Friday, Saturday, Sunday"),
+    ] {
+        session.set_tokens(&tokenizer.encode(prompt, EncodeOptions::default()).unwrap());
+        let pieces = session.generate(&tokenizer, greedy(16)).unwrap();
+        let text: String = pieces.map(|piece| piece.unwrap().text).collect();
+        assert!(text.starts_with(expected), "{prompt}{text}");
+    }
 }
