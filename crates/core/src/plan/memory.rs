@@ -104,7 +104,10 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
             let read_later = |v: ValueId| {
                 lifetimes.last_use[v.0] > p || ops[i + 1..].iter().any(|op| op.inputs(acts).any(|w| w == v))
             };
-            let dies = |v: ValueId| lifetimes.defined[v.0] < p && !read_later(v);
+            // A convolution reads rows of other tokens, which other chunks of the phase may not have reached yet.
+            let shared =
+                |v: ValueId| ops[..i].iter().any(|op| matches!(op, Local::ShortConv { x, .. } if *x == v));
+            let dies = |v: ValueId| lifetimes.defined[v.0] < p && !read_later(v) && !shared(v);
             // An operand that the op reads besides must stay as it is.
             let operands = match *op {
                 Local::Rope { x, .. } | Local::Pointwise { x, .. } => [Some(x), None],

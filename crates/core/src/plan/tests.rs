@@ -187,3 +187,23 @@ fn memory_is_shared() {
     let logits = 4 * graph.vocabulary();
     assert!(plan.bytes_per_token() < values / 2 + logits, "{} of {values}", plan.bytes_per_token());
 }
+
+#[test]
+fn what_a_convolution_reads_of_other_tokens_is_not_replaced_in_its_phase() {
+    let mut g = GraphBuilder::new();
+    let table = g.matrix("table", Format::F32, 10, 96);
+    let e = g.embed("e", table);
+    let square = g.matrix("square", Format::F32, 96, 96);
+    let x = g.linear("x", e, square, None).unwrap();
+    let weight = g.vector(vec![1.0; 3 * 32]);
+    let y = g.short_conv("y", x, weight).unwrap();
+    let narrow = g.matrix("narrow", Format::F32, 96, 32);
+    let z = g.scale("z", x, 2.0);
+    let y = g.linear("wide", y, narrow, None).unwrap();
+    let sum = g.add("sum", y, z).unwrap();
+    let rows = g.select_outputs("rows", sum).unwrap();
+    let graph = g.finish(rows).unwrap();
+    let plan = Plan::new(&graph, true);
+    let place = |name: &str| plan.values[value(&graph, name)];
+    assert_ne!(place("z").slot, place("x").slot, "{:?}", shapes(&plan));
+}

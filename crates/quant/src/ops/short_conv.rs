@@ -95,3 +95,6 @@ impl Inputs<'_> {
         s.mul(lanes(s, gate), lanes(s, x))
     }
 }
+
+#[cfg(test)]
+mod tests;
