@@ -32,10 +32,12 @@ impl LayerState {
         matches!(self, LayerState::Kv { window: None, .. })
     }
 
-    /// The first page that tokens from position `len` on see.
+    /// The first page that tokens from position `len` on see or write.
     fn first_page(&self, len: usize) -> usize {
         match self {
-            LayerState::Kv { window: Some(window), .. } => (len + 1).saturating_sub(*window) / PAGE_KEYS,
+            LayerState::Kv { window: Some(window), .. } => {
+                (len + 1).saturating_sub((*window).max(1)) / PAGE_KEYS
+            }
             _ => 0,
         }
     }

@@ -223,13 +223,11 @@ fn no_visible_key_gives_zeros() {
     assert_eq!(out, [0.0; 4]);
 }
 
-/// Rows of gates and inputs of a convolution.
-fn gated_rows(tokens: usize, channels: usize, gate: impl Fn(usize) -> f32, x: &[f32]) -> Vec<f32> {
-    let row = |t: usize| {
-        let gates = (0..2 * channels).map(|c| gate(2 * channels * t + c)).collect::<Vec<_>>();
-        [&gates[..], &x[t * channels..][..channels]].concat()
-    };
-    (0..tokens).flat_map(row).collect()
+/// Rows of gates of one and inputs.
+fn ungated_rows(tokens: usize, channels: usize, x: &[f32]) -> Vec<f32> {
+    (0..tokens)
+        .flat_map(|t| [&vec![1.0; 2 * channels][..], &x[t * channels..][..channels]].concat())
+        .collect()
 }
 
 fn transposed(x: &[f32], columns: usize) -> Vec<f32> {
@@ -246,7 +244,7 @@ fn short_convolutions_agree_with_the_fixtures() {
         let (x, weight, bias) = (get("x"), get("weight"), get("bias"));
         let (tokens, channels, taps) = (x.shape[0], x.shape[1], weight.shape[1]);
         let before = transposed(&get("initial_state").data, taps - 1);
-        let rows = gated_rows(tokens, channels, |_| 1.0, &x.data);
+        let rows = ungated_rows(tokens, channels, &x.data);
         let mut out = vec![f32::NAN; tokens * channels];
         let mut after = vec![f32::NAN; (taps - 1) * channels];
         scalar::short_conv(&mut ShortConvArgs {
@@ -262,62 +260,5 @@ fn short_convolutions_agree_with_the_fixtures() {
             get("out").data.iter().enumerate().map(|(i, y)| y - bias.data[i % channels]).collect();
         assert_close(case, &out, &expected, (2e-6, 2e-6));
         assert_eq!(after, transposed(&get("final_state").data, taps - 1), "{case}");
-    }
-}
-
-#[test]
-fn short_convolutions_do_not_depend_on_where_a_sequence_is_cut() {
-    let (tokens, channels) = (11, 37);
-    let value = |i: usize| ((i * 7919 % 1013) as f32 - 506.0) / 200.0;
-    let x: Vec<f32> = (0..tokens * channels).map(value).collect();
-    let rows = gated_rows(tokens, channels, |i| value(5 * i + 3), &x);
-    for taps in 1..=4 {
-        let weight: Vec<f32> = (0..taps * channels).map(|i| value(3 * i + 7)).collect();
-        let kept = (taps - 1) * channels;
-        // A sequence of tokens from `first`, of which `skip` were computed before.
-        let run = |range: std::ops::Range<usize>, skip: usize, before: &[f32]| {
-            let mut out = vec![f32::NAN; (range.len() - skip) * channels];
-            let mut after = vec![f32::NAN; kept];
-            scalar::short_conv(&mut ShortConvArgs {
-                weight: &weight,
-                channels,
-                before,
-                rows: &rows[range.start * 3 * channels..range.end * 3 * channels],
-                skip,
-                out: &mut out,
-                after: Some(&mut after),
-            });
-            (out, after)
-        };
-        let (whole, last) = run(0..tokens, 0, &vec![0.0; kept]);
-        for t in 0..tokens {
-            let exact = |c: usize| {
-                let product = |t: usize| {
-                    f64::from(rows[3 * t * channels + c]) * f64::from(rows[(3 * t + 2) * channels + c])
-                };
-                let sum: f64 = (0..taps)
-                    .filter(|tap| t + tap + 1 >= taps)
-                    .map(|tap| f64::from(weight[tap * channels + c]) * product(t + tap + 1 - taps))
-                    .sum();
-                (sum * f64::from(rows[(3 * t + 1) * channels + c])) as f32
-            };
-            let expected: Vec<f32> = (0..channels).map(exact).collect();
-            assert_close(
-                &format!("{taps} taps, token {t}"),
-                &whole[t * channels..][..channels],
-                &expected,
-                (1e-5, 1e-5),
-            );
-        }
-        for cut in 0..=tokens {
-            let (first, state) = run(0..cut, 0, &vec![0.0; kept]);
-            let (second, end) = run(cut..tokens, 0, &state);
-            assert_eq!(([first, second].concat(), &end), (whole.clone(), &last), "{taps} taps, cut at {cut}");
-            let from = cut.saturating_sub(taps - 1);
-            if cut - from == taps - 1 {
-                let (second, _) = run(from..tokens, cut - from, &vec![f32::NAN; kept]);
-                assert_eq!(second, whole[cut * channels..], "{taps} taps, rows from {from}");
-            }
-        }
     }
 }
