@@ -1,10 +1,14 @@
 //! The state of a sequence: what a model remembers between steps.
 
+mod layers;
+
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use cera_quant::kv::{KvShape, KvType, PAGE_KEYS};
 
+pub(crate) use self::layers::LayerMemory;
+use self::layers::{Layer, Pages, Recurrent};
 use crate::buffer::AlignedBuf;
 use crate::error::Error;
 
@@ -88,52 +92,6 @@ pub struct SeqState {
     limit: usize,
     len: usize,
     layers: Vec<Layer>,
-}
-
-/// What is held of one layer.
-#[derive(Debug, Clone)]
-enum Layer {
-    Kv(Pages),
-    Recurrent(Recurrent),
-}
-
-/// The pages of a layer from the first that is held.
-#[derive(Debug, Clone, Default)]
-struct Pages {
-    first: usize,
-    held: Vec<Arc<AlignedBuf>>,
-}
-
-/// The elements of a recurrent layer, and the memory that a step writes those after it to.
-#[derive(Debug, Default)]
-struct Recurrent {
-    current: Option<Arc<AlignedBuf>>,
-    next: Option<Arc<AlignedBuf>>,
-}
-
-impl Clone for Recurrent {
-    fn clone(&self) -> Recurrent {
-        Recurrent { current: self.current.clone(), next: None }
-    }
-}
-
-/// Where a step finds the state of one layer.
-#[derive(Debug)]
-pub(crate) enum LayerMemory {
-    /// The addresses of the pages from the first that is held.
-    Kv {
-        /// The index of that page.
-        first: usize,
-        /// The addresses.
-        pages: Vec<*mut u8>,
-    },
-    /// The elements before the step, and memory for those after it.
-    Recurrent {
-        /// Before.
-        current: *const f32,
-        /// After; nobody else uses it.
-        next: *mut f32,
-    },
 }
 
 /// What a state must keep until a step has succeeded, to go back to where it was.
@@ -380,38 +338,6 @@ impl SeqState {
                 pages.first = pages.first.max(first);
             }
         }
-    }
-}
-
-impl Pages {
-    fn reserve(&mut self, len: usize, tokens: usize, bytes: usize) -> Result<LayerMemory, Error> {
-        let (written, end) = (len / PAGE_KEYS, (len + tokens).div_ceil(PAGE_KEYS));
-        while self.first + self.held.len() < end {
-            self.held.push(Arc::new(AlignedBuf::zeroed(bytes)?));
-        }
-        let from = written.saturating_sub(self.first).min(self.held.len());
-        for page in &mut self.held[from..] {
-            if Arc::get_mut(page).is_none() {
-                *page = Arc::new(page.try_clone()?);
-            }
-        }
-        let pages = self.held.iter().map(|page| page.as_ptr_mut()).collect();
-        Ok(LayerMemory::Kv { first: self.first, pages })
-    }
-}
-
-impl Recurrent {
-    fn reserve(&mut self, bytes: usize) -> Result<LayerMemory, Error> {
-        if self.current.is_none() {
-            self.current = Some(Arc::new(AlignedBuf::zeroed(bytes)?));
-        }
-        if self.next.as_mut().is_none_or(|next| Arc::get_mut(next).is_none()) {
-            self.next = Some(Arc::new(AlignedBuf::zeroed(bytes)?));
-        }
-        let address = |buffer: &Option<Arc<AlignedBuf>>| {
-            buffer.as_ref().map_or(std::ptr::null_mut(), |buffer| buffer.as_ptr_mut().cast::<f32>())
-        };
-        Ok(LayerMemory::Recurrent { current: address(&self.current), next: address(&self.next) })
     }
 }
 
