@@ -175,3 +175,17 @@ fn one_number_for_all_layers_is_one_for_each() {
         }
     }
 }
+
+#[test]
+fn granite_says_whether_heads_are_rotated() {
+    let bits = |rotated: bool| {
+        let mut changed = Changed::new("granite", "");
+        changed.writer = changed.writer.kv_bool("granite.rope.scaling.finetuned", rotated);
+        changed.bits()
+    };
+    let (plain, rotated, not) = (plain("granite"), bits(true), bits(false));
+    let row = plain.len() / 7;
+    assert!(plain == rotated && plain != not);
+    // The first token is at position 0, where nothing turns.
+    assert!(plain[..row] == not[..row]);
+}

@@ -13,7 +13,10 @@ use crate::ModelError;
 /// Builds the graph.
 pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     let factor = |key| source.factor(key).map(|factor| factor.unwrap_or(1.0));
+    // Granite's files say with this key whether heads are rotated at all.
+    let rotated = source.meta().bool_or("{arch}.rope.scaling.finetuned", true)?;
     let layers = PreNorm {
+        no_rope_interval: (!rotated).then_some(1),
         embedding_scale: factor("embedding_scale")?,
         residual_scale: factor("residual_scale")?,
         logit_scale: 1.0 / factor("logit_scale")?,
