@@ -68,8 +68,13 @@ impl Changed {
         assert_eq!(from, data.len());
     }
 
-    /// The bits of the logits of a short sequence.
+    /// The bits of the logits of a short sequence that can grow to the model's context.
     fn bits(self) -> Vec<u32> {
+        self.bits_with(512)
+    }
+
+    /// The bits of the logits of a short sequence that can grow to `limit` positions.
+    fn bits_with(self, limit: usize) -> Vec<u32> {
         let mut writer = self.writer;
         for (name, dims, data) in &self.tensors {
             writer = writer.tensor_entry(TensorEntry::new(name, dims, 0, data));
@@ -82,7 +87,7 @@ impl Changed {
         for (repack, load) in [(true, LoadMode::Map), (true, LoadMode::Read), (false, LoadMode::Map)] {
             let options = ModelOptions { repack, load, ..ModelOptions::default() };
             let model = Model::load(&path, runtime.clone(), options).unwrap();
-            let mut state = model.new_state(KvType::F32);
+            let mut state = model.program().new_state(KvType::F32, limit);
             let tokens = [5, 77, 131, 9, 300, 2, 18];
             let steps = &mut [SeqStep { state: &mut state, tokens: &tokens, want: Want::All }];
             all.push(model.step(steps).unwrap().into_data().iter().map(|x| x.to_bits()).collect());
@@ -188,4 +193,37 @@ fn granite_says_whether_heads_are_rotated() {
     assert!(plain == rotated && plain != not);
     // The first token is at position 0, where nothing turns.
     assert!(plain[..row] == not[..row]);
+}
+
+#[test]
+fn the_limit_of_a_sequence_chooses_between_frequencies() {
+    let factors = |factor: f32| factor.to_le_bytes().repeat(8);
+    let both = |limit: usize| {
+        let mut changed = Changed::new("phi3", "phi3.rope.scaling.original_context_length");
+        changed.writer = changed.writer.kv_u32("phi3.rope.scaling.original_context_length", 64);
+        for (name, factor) in [("short", 1.0), ("long", 3.0)] {
+            changed.tensors.push((format!("rope_factors_{name}.weight"), vec![8], factors(factor)));
+        }
+        changed.bits_with(limit)
+    };
+    let mut long = Changed::new("phi3", "");
+    long.tensors.push(("rope_freqs.weight".to_owned(), vec![8], factors(3.0)));
+    let (long, short) = (long.bits(), plain("phi3"));
+    assert!(long != short && both(64) == short && both(65) == long);
+}
+
+#[test]
+fn the_magnitude_of_a_rotation_scales_queries_and_keys() {
+    let bits = |magnitude: Option<f32>, scale: Option<f32>| {
+        let mut changed = Changed::new("phi3", "");
+        for (key, value) in [("rope.scaling.attn_factor", magnitude), ("attention.scale", scale)] {
+            if let Some(value) = value {
+                changed.writer = changed.writer.kv_f32(&format!("phi3.{key}"), value);
+            }
+        }
+        changed.bits()
+    };
+    // Heads of 16, all rotated: twice the queries times twice the keys is four times the scale.
+    assert!(bits(Some(2.0), None) == bits(None, Some(1.0)) && bits(None, None) == bits(None, Some(0.25)));
+    assert!(bits(Some(2.0), None) != bits(None, None));
 }
