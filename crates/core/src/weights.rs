@@ -36,16 +36,19 @@ impl ByteSource for AlignedBuf {
 pub struct MatrixShape {
     /// The weight format.
     pub format: Format,
+    /// How many matrices of `m` rows it is, one after the other.
+    pub stack: usize,
     /// Rows.
     pub m: usize,
     /// Elements per row.
     pub k: usize,
 }
 
-/// A weight matrix of `m` rows of `k` elements.
+/// A weight matrix of `m` rows of `k` elements, or a stack of such matrices: the experts of a layer, for example.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     format: Format,
+    stack: usize,
     m: usize,
     k: usize,
     data: Data,
@@ -82,7 +85,20 @@ impl Matrix {
                 got: range.end,
             });
         }
-        Ok(Matrix { format, m, k, data: Data::Plain { source, range } })
+        Ok(Matrix { format, stack: 1, m, k, data: Data::Plain { source, range } })
+    }
+
+    /// The rows of a matrix that is not packed as a stack of `stack` matrices.
+    ///
+    /// # Errors
+    /// [`QuantError::ShapeMismatch`] if the rows cannot be shared out evenly, or are packed.
+    pub fn stacked(self, stack: usize) -> Result<Matrix, QuantError> {
+        let plain = matches!(self.data, Data::Plain { .. });
+        if !plain || stack == 0 || !self.m.is_multiple_of(stack) {
+            let (expected, got) = (stack, self.m);
+            return Err(QuantError::ShapeMismatch { what: "rows of a stack, a multiple of", expected, got });
+        }
+        Ok(Matrix { stack, m: self.m / stack, ..self })
     }
 
     /// The same matrix in packed strips, in memory of its own.
@@ -96,7 +112,7 @@ impl Matrix {
 
     /// What the matrix is.
     pub fn shape(&self) -> MatrixShape {
-        MatrixShape { format: self.format, m: self.m, k: self.k }
+        MatrixShape { format: self.format, stack: self.stack, m: self.m, k: self.k }
     }
 
     /// The weight format.
@@ -104,7 +120,12 @@ impl Matrix {
         self.format
     }
 
-    /// Rows.
+    /// How many matrices it is.
+    pub fn stack(&self) -> usize {
+        self.stack
+    }
+
+    /// Rows of one matrix.
     pub fn m(&self) -> usize {
         self.m
     }
@@ -119,7 +140,7 @@ impl Matrix {
         self.format.row_bytes(self.k).unwrap_or(0)
     }
 
-    /// Strips of 16 rows.
+    /// Strips of 16 rows of one matrix.
     pub fn strips(&self) -> usize {
         self.m.div_ceil(STRIP_ROWS)
     }
@@ -132,11 +153,21 @@ impl Matrix {
         }
     }
 
-    /// The packed strips, if the matrix is packed.
-    pub fn packed_ref(&self) -> Option<PackedRef<'_>> {
+    /// Whether the matrix is packed.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.data, Data::Packed { .. })
+    }
+
+    /// The packed strips of one matrix of the stack, if it is packed.
+    ///
+    /// # Panics
+    /// If there is no such matrix.
+    pub fn packed_ref(&self, member: usize) -> Option<PackedRef<'_>> {
         match &self.data {
             Data::Packed { arena, range } => {
-                PackedRef::new(self.format, self.m, self.k, &arena[range.clone()]).ok()
+                let len = range.len() / self.stack;
+                let bytes = &arena[range.clone()][member * len..(member + 1) * len];
+                PackedRef::new(self.format, self.m, self.k, bytes).ok()
             }
             Data::Plain { .. } => None,
         }
@@ -155,30 +186,36 @@ impl Matrix {
         if rows.is_empty() {
             return Ok(());
         }
-        out.par_chunks_exact_mut(strip).take(self.strips()).enumerate().try_for_each(|(s, out)| {
-            let strips = s..self.strips();
-            pack::pack_first_strip(self.format, (self.m, self.k), rows, strips, out)
+        let (strips, len) = (self.strips(), self.m * self.row_bytes());
+        out.par_chunks_exact_mut(strip).take(self.stack * strips).enumerate().try_for_each(|(s, out)| {
+            let rows = &rows[s / strips * len..][..len];
+            pack::pack_first_strip(self.format, (self.m, self.k), rows, s % strips..strips, out)
         })
     }
 
-    fn plain_bytes(&self) -> Option<&[u8]> {
+    /// The rows of one matrix of the stack as they stand in the file.
+    fn plain_bytes(&self, member: usize) -> Option<&[u8]> {
         match &self.data {
             Data::Packed { .. } => None,
-            Data::Plain { source, range } => Some(&source.bytes()[range.clone()]),
+            Data::Plain { source, range } => {
+                let len = range.len() / self.stack;
+                Some(&source.bytes()[range.clone()][member * len..(member + 1) * len])
+            }
         }
     }
 
-    /// Packs the first of some strips into `scratch` and gives it as a matrix of up to 16 rows; `None` if the matrix is
-    /// packed.
+    /// Packs the first of some strips of one matrix of the stack into `scratch` and gives it as a matrix of up to 16 rows;
+    /// `None` if the matrix is packed.
     ///
     /// # Errors
     /// [`QuantError`] if `scratch` is shorter than a strip or there is no such strip.
     pub(crate) fn pack_first_strip<'a>(
         &self,
+        member: usize,
         strips: Range<usize>,
         scratch: &'a mut [u8],
     ) -> Result<Option<PackedRef<'a>>, QuantError> {
-        let Some(rows) = self.plain_bytes() else { return Ok(None) };
+        let Some(rows) = self.plain_bytes(member) else { return Ok(None) };
         let expected = pack::strip_bytes(self.format, self.k)?;
         let got = scratch.len();
         let out = scratch.get_mut(..expected).ok_or(QuantError::ShapeMismatch {
@@ -192,7 +229,7 @@ impl Matrix {
         PackedRef::new(self.format, rows, self.k, out).map(Some)
     }
 
-    /// Dequantizes one row; `scratch` takes its bytes where the matrix is packed.
+    /// Dequantizes one row of the first matrix; `scratch` takes its bytes where the matrix is packed.
     ///
     /// `BF16` magnitudes below 2^-55 are zeros of their sign, as in packed strips, wherever the row is read.
     ///
@@ -205,7 +242,7 @@ impl Matrix {
         out: &mut [f32],
     ) -> Result<(), QuantError> {
         let expected = self.row_bytes();
-        match self.packed_ref() {
+        match self.packed_ref(0) {
             Some(packed) => {
                 let got = scratch.len();
                 let bytes = scratch.get_mut(..expected).ok_or(QuantError::ShapeMismatch {
@@ -217,7 +254,7 @@ impl Matrix {
                 cera_quant::blocks::dequantize_row(self.format, bytes, out)
             }
             None => {
-                let rows = self.plain_bytes().unwrap_or_default();
+                let rows = self.plain_bytes(0).unwrap_or_default();
                 cera_quant::blocks::dequantize_row(self.format, &rows[row * expected..][..expected], out)?;
                 if self.format == Format::BF16 {
                     out.iter_mut().for_each(|x| *x = bf16_to_f32(flush_bf16((x.to_bits() >> 16) as u16)));
@@ -243,9 +280,9 @@ pub fn pack_all<E: From<Error>>(
 ) -> Result<Vec<Matrix>, E> {
     let mut ranges = Vec::with_capacity(shapes.len());
     let mut end = 0usize;
-    for &MatrixShape { format, m, k } in shapes {
+    for &MatrixShape { format, stack, m, k } in shapes {
         let len = pack::packed_bytes(format, m, k).map_err(Error::from)?;
-        let range = end.checked_add(len).map(|stop| end..stop);
+        let range = len.checked_mul(stack).and_then(|len| Some(end..end.checked_add(len)?));
         let range = range.ok_or(Error::from(QuantError::TooLarge { what: "packed weights", m, k }))?;
         end = range.end.next_multiple_of(ALIGN);
         ranges.push(range);
@@ -266,8 +303,9 @@ pub fn pack_all<E: From<Error>>(
         done(i);
     }
     let arena = Arc::new(arena);
-    let packed = shapes.iter().zip(ranges).map(|(&MatrixShape { format, m, k }, range)| Matrix {
+    let packed = shapes.iter().zip(ranges).map(|(&MatrixShape { format, stack, m, k }, range)| Matrix {
         format,
+        stack,
         m,
         k,
         data: Data::Packed { arena: arena.clone(), range },
@@ -277,7 +315,7 @@ pub fn pack_all<E: From<Error>>(
 
 /// That a matrix is what was announced.
 fn check_shape(shape: &MatrixShape, matrix: &Matrix) -> Result<(), QuantError> {
-    let MatrixShape { format, m, k } = matrix.shape();
+    let MatrixShape { format, stack, m, k } = matrix.shape();
     if format != shape.format {
         return Err(QuantError::FormatMismatch {
             what: "matrix to pack",
@@ -285,9 +323,11 @@ fn check_shape(shape: &MatrixShape, matrix: &Matrix) -> Result<(), QuantError> {
             got: format.label(),
         });
     }
-    for (what, expected, got) in
-        [("rows of a matrix to pack", shape.m, m), ("columns of a matrix to pack", shape.k, k)]
-    {
+    for (what, expected, got) in [
+        ("matrices of a stack to pack", shape.stack, stack),
+        ("rows of a matrix to pack", shape.m, m),
+        ("columns of a matrix to pack", shape.k, k),
+    ] {
         if got != expected {
             return Err(QuantError::ShapeMismatch { what, expected, got });
         }

@@ -131,7 +131,7 @@ impl Model {
         let weights = weights(&file, graph.matrices(), (options.repack, runtime.width()), progress)?;
         let packed = Instant::now();
         let packed_bytes = weights.iter().map(Matrix::packed_len).sum();
-        let plain = |w: &&Matrix| w.packed_ref().is_none();
+        let plain = |w: &&Matrix| !w.is_packed();
         let row_bytes = |w: &Matrix| w.format().row_bytes(w.k()).unwrap_or(0);
         let plain_bytes = weights.iter().filter(plain).map(|w| w.m() * row_bytes(w)).sum();
         let program = Program::new(graph, weights, runtime, options.program)?;
@@ -254,11 +254,12 @@ fn plain(file: &Arc<GgufSet>, info: &MatrixInfo, tensor: &TensorInfo) -> Result<
         TensorData::Borrowed(_) => Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() }),
         TensorData::Owned(bytes) => Arc::new(bytes),
     };
-    Ok(Matrix::plain(info.format, (info.m, info.k), source, byte_range(info, tensor))?)
+    let rows = Matrix::plain(info.format, (info.stack * info.m, info.k), source, byte_range(info, tensor))?;
+    Ok(rows.stacked(info.stack)?)
 }
 
 /// Where the rows of a matrix stand in its tensor.
 fn byte_range(info: &MatrixInfo, tensor: &TensorInfo) -> Range<usize> {
     let row = tensor.byte_len() / tensor.rows().max(1);
-    info.first_row * row..(info.first_row + info.m) * row
+    info.first_row * row..(info.first_row + info.stack * info.m) * row
 }

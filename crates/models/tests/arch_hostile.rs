@@ -51,7 +51,19 @@ fn changes(key: &str, value: Value<'_>, layers: usize) -> Vec<Change> {
         value
     };
     // Zero says that there is none of it.
-    let optional = ["sliding_window", "softcapping"].iter().any(|end| key.ends_with(end));
+    let optional = [
+        "sliding_window",
+        "softcapping",
+        "leading_dense_block_count",
+        "expert_count",
+        "expert_shared_count",
+        "expert_feed_forward_length",
+        "expert_shared_feed_forward_length",
+        "expert_gating_func",
+        "expert_group_count",
+        "expert_weights_scale",
+    ];
+    let optional = optional.iter().any(|end| key.ends_with(end));
     // Read by tokenizers and other programs.
     let read = !key.ends_with("vocab_size");
     let mut all = vec![change("a string", ty::STRING, cera_testkit::gguf::string("many"), read)];
@@ -83,6 +95,10 @@ fn changes(key: &str, value: Value<'_>, layers: usize) -> Vec<Change> {
             for (what, count) in [("too long", layers + 1), ("empty", 0), ("88 elements", 88)] {
                 all.push(change(what, ty::ARRAY, array(ty::U32, count, u32s(2)), true));
             }
+        }
+        Value::Bool(x) => {
+            all.push(change("the contrary", ty::BOOL, vec![u8::from(!x)], false));
+            all.push(change("a number", ty::U32, u32s(1), read));
         }
         other => panic!("{key}: {other:?} needs changes of its own"),
     }

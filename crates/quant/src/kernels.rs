@@ -5,7 +5,8 @@ use crate::acts::ActFormat;
 use crate::args::GemmArgs;
 use crate::kv::{AppendArgs, Q8Unit};
 use crate::ops::{
-    AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+    RouteArgs, ShortConvArgs,
 };
 
 /// A matrix kernel.
@@ -35,6 +36,8 @@ pub type QuantizeFn = unsafe fn(&[f32], usize, &mut [u8]);
 pub struct Ops {
     pub rms_norm: for<'a> unsafe fn(&mut RmsNormArgs<'a>),
     pub add: for<'a> unsafe fn(&mut AddArgs<'a>),
+    pub add_scaled: for<'a> unsafe fn(&mut AddScaledArgs<'a>),
+    pub route: for<'a> unsafe fn(&mut RouteArgs<'a>),
     pub gated: for<'a> unsafe fn(&mut GatedArgs<'a>),
     pub pointwise: for<'a> unsafe fn(&mut PointwiseArgs<'a>),
     pub short_conv: for<'a> unsafe fn(&mut ShortConvArgs<'a>),

@@ -52,12 +52,15 @@ macro_rules! f32_ops {
     ($gate:ident, $lanes:ty) => {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
         use cera_quant::ops::{
-            self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+            self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+            RouteArgs, ShortConvArgs,
         };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
             rms_norm(RmsNormArgs<'_>) = ops::rms_norm;
             add(AddArgs<'_>) = ops::add;
+            add_scaled(AddScaledArgs<'_>) = ops::add_scaled;
+            route(RouteArgs<'_>) = ops::route;
             gated(GatedArgs<'_>) = ops::gated;
             pointwise(PointwiseArgs<'_>) = ops::pointwise;
             short_conv(ShortConvArgs<'_>) = ops::short_conv;

@@ -74,7 +74,8 @@ unsafe impl Sync for Shared<'_> {}
 
 impl<'a> Shared<'a> {
     fn at(&self, place: Place, rows: &Range<usize>) -> *mut u8 {
-        assert!(rows.start <= rows.end && rows.end <= self.capacity, "rows {rows:?} of {}", self.capacity);
+        let capacity = self.capacity * place.rows;
+        assert!(rows.start <= rows.end && rows.end <= capacity, "rows {rows:?} of {capacity}");
         self.base.wrapping_add(self.offsets[place.slot] + rows.start * place.row)
     }
 

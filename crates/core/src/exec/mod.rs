@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::pool::{CancelToken, Session, panic_message};
 use crate::runtime::Runtime;
 use crate::state::{Held, SeqState, StateSpec};
-use crate::weights::Matrix;
+use crate::weights::{Matrix, MatrixShape};
 
 /// Whose logits a step gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,10 +147,13 @@ impl Program {
         runtime: Arc<Runtime>,
         options: ProgramOptions,
     ) -> Result<Program, Error> {
-        let shown = |format, m, k| format!("{format} [{m}, {k}]");
+        let shown = |MatrixShape { format, stack, m, k }| match stack {
+            1 => format!("{format} [{m}, {k}]"),
+            _ => format!("{format} [{stack}, {m}, {k}]"),
+        };
         for (i, info) in graph.matrices.iter().enumerate() {
-            let expected = shown(info.format, info.m, info.k);
-            let got = weights.get(i).map_or("nothing".to_owned(), |w| shown(w.format(), w.m(), w.k()));
+            let expected = shown(info.shape());
+            let got = weights.get(i).map_or("nothing".to_owned(), |w| shown(w.shape()));
             if expected != got {
                 return Err(Error::Weight { name: info.name.clone(), expected, got });
             }

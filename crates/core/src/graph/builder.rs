@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, Pointwise};
+use cera_quant::ops::{Activation, Pointwise, Routing};
 
 use super::{
-    AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, Rows, StateId, ValueId,
-    ValueInfo, VectorId,
+    AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, RouteId, RouteInfo, Rows,
+    StateId, ValueId, ValueInfo, VectorId,
 };
 use crate::error::Error;
 use crate::state::{LayerState, StateSpec};
@@ -22,6 +22,7 @@ pub struct GraphBuilder {
     matrices: Vec<MatrixInfo>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<RopeInfo>,
+    routes: Vec<RouteInfo>,
     state: StateSpec,
 }
 
@@ -41,24 +42,50 @@ impl GraphBuilder {
         self.matrix_rows(name, format, 0..m, k)
     }
 
+    /// Declares a stack of `stack` weight matrices of `m` rows of `k` elements, which are all rows of the tensor `name`.
+    /// Declaring the same name again gives the same matrices.
+    pub fn matrix_stack(
+        &mut self,
+        name: &str,
+        format: Format,
+        stack: usize,
+        (m, k): (usize, usize),
+    ) -> MatrixId {
+        self.add_matrix(MatrixInfo {
+            name: name.to_owned(),
+            format,
+            first_row: 0,
+            stack,
+            m,
+            k,
+            embedding: false,
+            matmul: false,
+        })
+    }
+
     /// Declares a weight matrix that is some rows of `k` elements of the tensor `name`. Declaring the same rows again gives
     /// the same matrix.
     pub fn matrix_rows(&mut self, name: &str, format: Format, rows: Range<usize>, k: usize) -> MatrixId {
-        let same =
-            |info: &MatrixInfo| info.name == name && info.first_row == rows.start && info.m == rows.len();
-        if let Some(known) = self.matrices.iter().position(same) {
-            return MatrixId(known);
-        }
-        self.matrices.push(MatrixInfo {
+        self.add_matrix(MatrixInfo {
             name: name.to_owned(),
             format,
             first_row: rows.start,
+            stack: 1,
             m: rows.len(),
             k,
             embedding: false,
             matmul: false,
-        });
-        MatrixId(self.matrices.len() - 1)
+        })
+    }
+
+    fn add_matrix(&mut self, new: MatrixInfo) -> MatrixId {
+        let place = |info: &MatrixInfo| (info.first_row, info.stack, info.m);
+        let same = |info: &MatrixInfo| info.name == new.name && place(info) == place(&new);
+        let known = self.matrices.iter().position(same);
+        if known.is_none() {
+            self.matrices.push(new);
+        }
+        MatrixId(known.unwrap_or(self.matrices.len() - 1))
     }
 
     /// Adds a constant vector.
@@ -131,11 +158,107 @@ impl GraphBuilder {
         let (rows, width) = self.shape(x);
         let (m, k) = (self.matrices[weight.0].m, self.matrices[weight.0].k);
         self.expect(name, "elements per weight row", width, k)?;
+        self.expect(name, "matrices of a stack", 1, self.matrices[weight.0].stack)?;
         if let Some(bias) = bias {
             self.expect(name, "biases", m, self.vectors[bias.0].len())?;
         }
         self.matrices[weight.0].matmul = true;
         Ok(self.push(name, Op::Linear { x, weight, bias }, rows, m))
+    }
+
+    /// `x . w^T` of every head of `x` with the matrix of `weight`, a stack, that is the head's; one head per matrix.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the widths do not fit or `x` has not one row per token.
+    pub fn head_linear(&mut self, name: &str, x: ValueId, weight: MatrixId) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        self.expect_tokens(name, rows)?;
+        let MatrixInfo { stack, m, k, .. } = self.matrices[weight.0];
+        self.expect(name, "elements of all heads", width, stack * k)?;
+        self.matrices[weight.0].matmul = true;
+        Ok(self.push(name, Op::HeadLinear { x, weight }, rows, stack * m))
+    }
+
+    /// Chooses experts for every token ([`cera_quant::ops::route`]): `logits` has one number for each of them, and so has
+    /// `bias`, which is added to the scores for the choice alone.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the choice is not possible among so many experts, or `logits` has not one row per token.
+    pub fn route(
+        &mut self,
+        name: &str,
+        logits: ValueId,
+        (routing, bias): (Routing, Option<VectorId>),
+    ) -> Result<RouteId, Error> {
+        let (rows, experts) = self.shape(logits);
+        self.expect_tokens(name, rows)?;
+        if !routing.fits(experts) {
+            return Err(self.fault(name, "experts to choose", experts, routing.chosen));
+        }
+        if let Some(bias) = bias {
+            self.expect(name, "biases", experts, self.vectors[bias.0].len())?;
+        }
+        let route = RouteId(self.routes.len());
+        let choice = self.push(name, Op::Route { logits, route }, rows, 2 * routing.chosen);
+        self.routes.push(RouteInfo { choice, experts, routing, bias });
+        Ok(route)
+    }
+
+    /// `x . w^T + bias` with the matrix of `weight`, a stack, that each row's expert is: `x` has one row per slot of the
+    /// choice, or one per token for all experts chosen for it; `bias` has one element per row of the whole stack.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the widths or the numbers of experts do not fit, or `x` has other rows.
+    pub fn expert_linear(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        (weight, bias): (MatrixId, Option<VectorId>),
+        route: RouteId,
+    ) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        let slots = Rows::Slots(route);
+        let MatrixInfo { stack, m, k, .. } = self.matrices[weight.0];
+        self.expect(
+            name,
+            "operands with a row per token or slot",
+            1,
+            usize::from(rows == slots || rows == Rows::Tokens),
+        )?;
+        self.expect(name, "elements per weight row", width, k)?;
+        self.expect(name, "experts", self.routes[route.0].experts, stack)?;
+        if let Some(bias) = bias {
+            self.expect(name, "biases", stack * m, self.vectors[bias.0].len())?;
+        }
+        self.matrices[weight.0].matmul = true;
+        Ok(self.push(name, Op::ExpertLinear { x, weight, bias, route }, slots, m))
+    }
+
+    /// For each token the sum of what its experts gave, times their weights, in increasing order of experts.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if `x` has not one row per slot of the choice.
+    pub fn combine(&mut self, name: &str, x: ValueId, route: RouteId) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        self.expect(name, "operands with a row per slot", 1, usize::from(rows == Rows::Slots(route)))?;
+        Ok(self.push(name, Op::Combine { x, route }, Rows::Tokens, width))
+    }
+
+    /// `acc + factor * x`, with one factor for each row.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the shapes do not fit.
+    pub fn add_scaled(
+        &mut self,
+        name: &str,
+        (acc, x): (ValueId, ValueId),
+        factor: ValueId,
+    ) -> Result<ValueId, Error> {
+        let (rows, width) = self.same_shape(name, acc, x)?;
+        let (factor_rows, factors) = self.shape(factor);
+        self.expect(name, "factors of a row", 1, factors)?;
+        self.expect(name, "factors with the rows of the operands", 1, usize::from(factor_rows == rows))?;
+        Ok(self.push(name, Op::AddScaled { acc, x, factor }, rows, width))
     }
 
     /// Rotary position embedding of every head of `x`.
@@ -244,9 +367,9 @@ impl GraphBuilder {
         if self.values[logits.0].rows != Rows::Outputs {
             return Err(self.fault("logits", "values with a row per output", 1, 0));
         }
-        let GraphBuilder { nodes, values, matrices, vectors, ropes, mut state, .. } = self;
+        let GraphBuilder { nodes, values, matrices, vectors, ropes, routes, mut state, .. } = self;
         state.long_beyond = ropes.iter().find_map(|rope| Some(rope.long.as_ref()?.beyond));
-        Ok(Graph { nodes, values, matrices, vectors, ropes, state, logits })
+        Ok(Graph { nodes, values, matrices, vectors, ropes, routes, state, logits })
     }
 
     fn push(&mut self, name: &str, op: Op, rows: Rows, width: usize) -> ValueId {
@@ -263,7 +386,7 @@ impl GraphBuilder {
     fn same_shape(&self, name: &str, a: ValueId, b: ValueId) -> Result<(Rows, usize), Error> {
         let ((rows, width), (rows_b, width_b)) = (self.shape(a), self.shape(b));
         self.expect(name, "elements of the second operand", width, width_b)?;
-        self.expect(name, "kind of rows of the second operand", rows as usize, rows_b as usize)?;
+        self.expect(name, "second operands with the rows of the first", 1, usize::from(rows == rows_b))?;
         Ok((rows, width))
     }
 

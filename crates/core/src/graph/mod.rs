@@ -8,7 +8,7 @@ mod builder;
 pub use builder::GraphBuilder;
 
 use cera_quant::Format;
-use cera_quant::ops::{Activation, Pointwise, RopePairs};
+use cera_quant::ops::{Activation, Pointwise, RopePairs, Routing};
 
 use crate::state::StateSpec;
 use crate::weights::MatrixShape;
@@ -33,6 +33,10 @@ pub struct RopeId(pub(crate) usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StateId(pub(crate) usize);
 
+/// A choice of experts for every token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RouteId(pub(crate) usize);
+
 /// What a row of a value stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rows {
@@ -40,6 +44,8 @@ pub enum Rows {
     Tokens,
     /// A token whose logits are wanted.
     Outputs,
+    /// A token and an expert that was chosen for it: by expert, and by token for each of them.
+    Slots(RouteId),
 }
 
 /// A value: `rows` rows of `width` f32.
@@ -62,6 +68,8 @@ pub struct MatrixInfo {
     pub format: Format,
     /// The first row of the tensor that is the matrix's.
     pub first_row: usize,
+    /// How many matrices of `m` rows it is, one after the other.
+    pub stack: usize,
     /// Rows.
     pub m: usize,
     /// Elements per row.
@@ -75,7 +83,7 @@ pub struct MatrixInfo {
 impl MatrixInfo {
     /// The matrix that it is.
     pub fn shape(&self) -> MatrixShape {
-        MatrixShape { format: self.format, m: self.m, k: self.k }
+        MatrixShape { format: self.format, stack: self.stack, m: self.m, k: self.k }
     }
 }
 
@@ -123,6 +131,19 @@ pub struct AttentionInfo {
     pub soft_cap: Option<f32>,
 }
 
+/// A choice of experts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteInfo {
+    /// For each token the experts chosen for it in increasing order, as whole numbers, then their weights.
+    pub choice: ValueId,
+    /// Experts to choose from.
+    pub experts: usize,
+    /// How they are chosen.
+    pub routing: Routing,
+    /// Added to the scores for the choice alone.
+    pub bias: Option<VectorId>,
+}
+
 /// An op and its operands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
@@ -148,6 +169,47 @@ pub enum Op {
         weight: MatrixId,
         /// One addend per row of the weights.
         bias: Option<VectorId>,
+    },
+    /// `x . w^T + bias` with the matrix of a stack that each row's expert is.
+    ExpertLinear {
+        /// Activations: one row per slot, or per token for all experts chosen for it.
+        x: ValueId,
+        /// Weights, one matrix per expert.
+        weight: MatrixId,
+        /// One addend per row of the weights of every expert.
+        bias: Option<VectorId>,
+        /// The choice of experts.
+        route: RouteId,
+    },
+    /// `x . w^T` of every head with the matrix of a stack that is its own.
+    HeadLinear {
+        /// Activations of all heads.
+        x: ValueId,
+        /// Weights, one matrix per head.
+        weight: MatrixId,
+    },
+    /// Chooses experts for every token: [`cera_quant::ops::route`].
+    Route {
+        /// One number per expert.
+        logits: ValueId,
+        /// The choice.
+        route: RouteId,
+    },
+    /// For each token the sum of what its experts gave, times their weights.
+    Combine {
+        /// One row per slot.
+        x: ValueId,
+        /// The choice of experts.
+        route: RouteId,
+    },
+    /// `acc + factor * x`, with one factor for each row.
+    AddScaled {
+        /// An addend.
+        acc: ValueId,
+        /// The other one.
+        x: ValueId,
+        /// Its factors.
+        factor: ValueId,
     },
     /// Rotary position embedding of every head.
     Rope {
@@ -215,9 +277,14 @@ impl Op {
             | Op::Linear { x, .. }
             | Op::Rope { x, .. }
             | Op::Pointwise { x, .. }
+            | Op::ExpertLinear { x, .. }
+            | Op::HeadLinear { x, .. }
+            | Op::Combine { x, .. }
             | Op::ShortConv { x, .. }
             | Op::SelectOutputs { x } => [Some(x), None, None],
+            Op::Route { logits, .. } => [Some(logits), None, None],
             Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],
+            Op::AddScaled { acc, x, factor } => [Some(acc), Some(x), Some(factor)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
             Op::Add { a, b } => [Some(a), Some(b), None],
         };
@@ -242,6 +309,7 @@ pub struct Graph {
     pub(crate) matrices: Vec<MatrixInfo>,
     pub(crate) vectors: Vec<Vec<f32>>,
     pub(crate) ropes: Vec<RopeInfo>,
+    pub(crate) routes: Vec<RouteInfo>,
     pub(crate) state: StateSpec,
     pub(crate) logits: ValueId,
 }
@@ -276,15 +344,28 @@ impl Graph {
     /// Attention is not counted.
     pub fn product_macs(&self, tokens: usize, outputs: usize) -> u64 {
         let macs = |node: &Node| {
-            let Op::Linear { weight, .. } = node.op else { return 0 };
+            let (weight, times) = match node.op {
+                Op::Linear { weight, .. } | Op::ExpertLinear { weight, .. } => (weight, 1),
+                Op::HeadLinear { weight, .. } => (weight, self.matrices[weight.0].stack),
+                _ => return 0,
+            };
             let MatrixInfo { m, k, .. } = self.matrices[weight.0];
             let rows = match self.value(node.out).rows {
                 Rows::Tokens => tokens,
                 Rows::Outputs => outputs,
+                Rows::Slots(route) => tokens * self.routes[route.0].routing.chosen,
             };
-            m as u64 * k as u64 * rows as u64
+            m as u64 * k as u64 * rows as u64 * times as u64
         };
         self.nodes.iter().map(macs).sum()
+    }
+
+    /// Rows of a kind for each token that has any.
+    pub(crate) fn rows_per_token(&self, rows: Rows) -> usize {
+        match rows {
+            Rows::Tokens | Rows::Outputs => 1,
+            Rows::Slots(route) => self.routes[route.0].routing.chosen,
+        }
     }
 
     /// Elements of a row of logits.

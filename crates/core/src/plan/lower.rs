@@ -2,8 +2,8 @@
 
 use cera_quant::acts::ActFormat;
 
-use super::{ActsId, ActsInfo, Local, Phase, Product};
-use crate::graph::{Graph, Node, Op, Rows, ValueId};
+use super::{ActsId, ActsInfo, Groups, Local, Phase, Product};
+use crate::graph::{Graph, MatrixId, Node, Op, Rows, ValueId, VectorId};
 
 /// Phases, and the activations that they share.
 pub(super) struct Lowered {
@@ -41,31 +41,53 @@ impl Lowering<'_> {
                 self.local(Local::Append { k, v, state: info.state });
                 self.out.phases.push(Phase::Attention { q, info: info.clone(), out });
             }
-            Op::Linear { x, weight, bias } => {
-                self.quantize(x);
-                let format = ActFormat::of(self.graph.matrices()[weight.0].format);
-                if let Some(acts) = self.find(x, format) {
-                    self.product(Product { acts, weight, bias, out });
-                }
+            Op::AddScaled { acc, x, factor } => self.local(Local::AddScaled { acc, x, factor, out }),
+            Op::Route { logits, route } => self.local(Local::Route { logits, route, out }),
+            Op::Combine { x, route } => {
+                let choice = self.graph.routes[route.0].choice;
+                self.local(Local::Combine { x, choice, out });
             }
+            Op::Linear { weight, bias, .. } | Op::ExpertLinear { weight, bias, .. } => {
+                self.matrix(&node.op, (weight, bias), out);
+            }
+            Op::HeadLinear { weight, .. } => self.matrix(&node.op, (weight, None), out),
         }
     }
 
-    fn find(&self, of: ValueId, format: ActFormat) -> Option<ActsId> {
-        self.out.acts.iter().position(|info| *info == ActsInfo { of, format }).map(ActsId)
+    /// What a matrix reads, if the op is a product.
+    fn read(&self, op: &Op) -> Option<ActsInfo> {
+        let (of, weight, groups) = match *op {
+            Op::Linear { x, weight, .. } => (x, weight, Groups::One),
+            Op::ExpertLinear { x, weight, route, .. } => (x, weight, Groups::Experts(route)),
+            Op::HeadLinear { x, weight } => (x, weight, Groups::Heads(self.graph.matrices()[weight.0].stack)),
+            _ => return None,
+        };
+        Some(ActsInfo { of, format: ActFormat::of(self.graph.matrices()[weight.0].format), groups })
     }
 
-    /// Before the first matrix that reads `x`: brings it to every format that some matrix wants.
-    fn quantize(&mut self, x: ValueId) {
-        if self.out.acts.iter().any(|info| info.of == x) {
+    fn find(&self, wanted: &ActsInfo) -> Option<ActsId> {
+        self.out.acts.iter().position(|info| info == wanted).map(ActsId)
+    }
+
+    fn matrix(&mut self, op: &Op, (weight, bias): (MatrixId, Option<VectorId>), out: ValueId) {
+        let Some(read) = self.read(op) else { return };
+        self.quantize(&read);
+        if let Some(acts) = self.find(&read) {
+            self.product(Product { acts, weight, bias, out });
+        }
+    }
+
+    /// Before the first matrix that reads a value in some groups: brings it to every format that some matrix wants.
+    fn quantize(&mut self, read: &ActsInfo) {
+        let alike = |info: &ActsInfo| info.of == read.of && info.groups == read.groups;
+        if self.out.acts.iter().any(alike) {
             return;
         }
         for node in self.graph.nodes() {
-            let Op::Linear { x: of, weight, .. } = node.op else { continue };
-            let format = ActFormat::of(self.graph.matrices()[weight.0].format);
-            if of == x && self.find(x, format).is_none() {
+            let Some(info) = self.read(&node.op).filter(alike) else { continue };
+            if self.find(&info).is_none() {
                 let acts = ActsId(self.out.acts.len());
-                self.out.acts.push(ActsInfo { of, format });
+                self.out.acts.push(info);
                 self.local(Local::Quantize { acts });
             }
         }
@@ -91,11 +113,13 @@ impl Lowering<'_> {
     }
 
     fn product(&mut self, product: Product) {
-        let of = self.out.acts[product.acts.0].of;
+        let read = |p: &Product| {
+            let ActsInfo { of, groups, .. } = self.out.acts[p.acts.0];
+            (of, groups)
+        };
+        let same = read(&product);
         match self.out.phases.last_mut() {
-            Some(Phase::Products(products))
-                if self.fuse && products.iter().all(|p| self.out.acts[p.acts.0].of == of) =>
-            {
+            Some(Phase::Products(products)) if self.fuse && products.iter().all(|p| read(p) == same) => {
                 products.push(product);
             }
             _ => self.out.phases.push(Phase::Products(vec![product])),

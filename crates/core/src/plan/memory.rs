@@ -3,13 +3,23 @@
 use std::ops::RangeInclusive;
 
 use super::lower::Lowered;
-use super::{ActsInfo, Local, Phase, Place, Plan};
+use super::{ActsInfo, Groups, Local, Phase, Place, Plan};
 use crate::graph::{Graph, ValueId};
 
 /// A buffer: a value or activations.
 struct Buffer {
+    /// Bytes of a row.
     row: usize,
+    /// Rows per token.
+    rows: usize,
     live: RangeInclusive<usize>,
+}
+
+impl Buffer {
+    /// Bytes per token.
+    fn bytes(&self) -> usize {
+        self.row * self.rows
+    }
 }
 
 /// Gives every value and every activation a place.
@@ -24,19 +34,23 @@ pub(super) fn place(graph: &Graph, lowered: Lowered) -> Plan {
             let (first, last) = group.fold((usize::MAX, 0), |(first, last), w| {
                 (first.min(lifetimes.defined[w]), last.max(lifetimes.last_use[w]))
             });
-            Buffer { row: graph.values[v].width * size_of::<f32>(), live: first..=last }
+            let rows = graph.rows_per_token(graph.values[v].rows);
+            Buffer { row: graph.values[v].width * size_of::<f32>(), rows, live: first..=last }
         })
         .collect();
     let acts_buffers = acts.iter().enumerate().map(|(i, info)| {
-        let width = graph.value(info.of).width;
-        let row = width.div_ceil(info.format.block_len()) * info.format.record_bytes();
-        Buffer { row, live: lifetimes.acts_defined[i]..=lifetimes.acts_last_use[i] }
+        let row = info.width(graph).div_ceil(info.format.block_len()) * info.format.record_bytes();
+        let rows = match info.groups {
+            Groups::Heads(heads) => heads,
+            Groups::One | Groups::Experts(_) => graph.rows_per_token(info.rows(graph)),
+        };
+        Buffer { row, rows, live: lifetimes.acts_defined[i]..=lifetimes.acts_last_use[i] }
     });
     buffers.extend(acts_buffers);
 
     let owned: Vec<usize> = (0..buffers.len()).filter(|&b| owner.get(b).is_none_or(|&o| o == b)).collect();
     let (slot_of, slots) = colour(&buffers, &owned);
-    let place = |b: usize| Place { slot: slot_of[b], row: buffers[b].row };
+    let place = |b: usize| Place { slot: slot_of[b], row: buffers[b].row, rows: buffers[b].rows };
     let values: Vec<Place> = owner.iter().map(|&o| place(o)).collect();
     let acts_places = (graph.values.len()..buffers.len()).map(place).collect();
     Plan { phases, acts, values, acts_places, slots, defined_in: lifetimes.defined }
@@ -113,6 +127,7 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
                 Local::Rope { x, .. } | Local::Pointwise { x, .. } => [Some(x), None],
                 Local::Gated { gate, up, .. } if gate != up => [Some(gate), None],
                 Local::Add { a, b, .. } if a != b => [Some(a), Some(b)],
+                Local::AddScaled { acc, x, factor, .. } if acc != x && acc != factor => [Some(acc), None],
                 _ => continue,
             };
             if let (Some(operand), Some(out)) = (operands.into_iter().flatten().find(|&v| dies(v)), op.out())
@@ -128,7 +143,7 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
 /// buffers it never meets. Gives the slot of every buffer and the bytes per token of every slot.
 fn colour(buffers: &[Buffer], owned: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let mut order = owned.to_vec();
-    order.sort_by_key(|&b| std::cmp::Reverse(buffers[b].row));
+    order.sort_by_key(|&b| std::cmp::Reverse(buffers[b].bytes()));
     let mut slot_of = vec![0; buffers.len()];
     let mut slots: Vec<Vec<usize>> = Vec::new();
     let meet = |a: usize, b: usize| {
@@ -145,6 +160,6 @@ fn colour(buffers: &[Buffer], owned: &[usize]) -> (Vec<usize>, Vec<usize>) {
         slot_of[b] = slot;
     }
     let sizes =
-        slots.iter().map(|members| members.iter().map(|&b| buffers[b].row).max().unwrap_or(0)).collect();
+        slots.iter().map(|members| members.iter().map(|&b| buffers[b].bytes()).max().unwrap_or(0)).collect();
     (slot_of, sizes)
 }

@@ -10,7 +10,7 @@ mod memory;
 use cera_quant::acts::ActFormat;
 use cera_quant::ops::{Activation, Pointwise};
 
-use crate::graph::{AttentionInfo, Graph, MatrixId, RopeId, Rows, StateId, ValueId, VectorId};
+use crate::graph::{AttentionInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId, ValueId, VectorId};
 
 /// Activations of a value in an activation format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,6 +21,37 @@ pub(crate) struct ActsId(pub(crate) usize);
 pub(crate) struct ActsInfo {
     pub(crate) of: ValueId,
     pub(crate) format: ActFormat,
+    pub(crate) groups: Groups,
+}
+
+/// Which rows of activations are multiplied by the same matrix. Those of a group lie one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Groups {
+    /// All rows of the value are one group.
+    One,
+    /// One group for each expert that was chosen: the slots of the expert.
+    Experts(RouteId),
+    /// So many groups: an equal part of every row of the value for each.
+    Heads(usize),
+}
+
+impl ActsInfo {
+    /// What the rows stand for; but of those of heads there are as many for every head.
+    pub(crate) fn rows(&self, graph: &Graph) -> Rows {
+        match self.groups {
+            Groups::Experts(route) => Rows::Slots(route),
+            Groups::One | Groups::Heads(_) => graph.value(self.of).rows,
+        }
+    }
+
+    /// Elements of a row.
+    pub(crate) fn width(&self, graph: &Graph) -> usize {
+        let width = graph.value(self.of).width;
+        match self.groups {
+            Groups::Heads(heads) => width / heads,
+            Groups::One | Groups::Experts(_) => width,
+        }
+    }
 }
 
 /// An op on the rows of one token at a time.
@@ -35,10 +66,13 @@ pub(crate) enum Local {
     Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
     Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },
+    AddScaled { acc: ValueId, x: ValueId, factor: ValueId, out: ValueId },
+    Route { logits: ValueId, route: RouteId, out: ValueId },
+    Combine { x: ValueId, choice: ValueId, out: ValueId },
     Select { x: ValueId, out: ValueId },
 }
 
-/// A matrix times activations.
+/// A matrix, or those of a stack that groups ask for, times activations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Product {
     pub(crate) acts: ActsId,
@@ -65,6 +99,8 @@ pub(crate) struct Place {
     pub(crate) slot: usize,
     /// Bytes per row.
     pub(crate) row: usize,
+    /// Rows per token.
+    pub(crate) rows: usize,
 }
 
 /// A lowered graph.
@@ -106,6 +142,9 @@ impl Local {
             | Local::Pointwise { out, .. }
             | Local::ShortConv { out, .. }
             | Local::Add { out, .. }
+            | Local::AddScaled { out, .. }
+            | Local::Route { out, .. }
+            | Local::Combine { out, .. }
             | Local::Select { out, .. } => Some(out),
             Local::Quantize { .. } | Local::Append { .. } => None,
         }
@@ -114,16 +153,19 @@ impl Local {
     /// The values that the op reads.
     pub(crate) fn inputs(&self, acts: &[ActsInfo]) -> impl Iterator<Item = ValueId> {
         let inputs = match *self {
-            Local::Embed { .. } => [None; 2],
+            Local::Embed { .. } => [None; 3],
             Local::RmsNorm { x, .. }
             | Local::Rope { x, .. }
             | Local::Pointwise { x, .. }
             | Local::ShortConv { x, .. }
-            | Local::Select { x, .. } => [Some(x), None],
-            Local::Quantize { acts: id } => [Some(acts[id.0].of), None],
-            Local::Append { k, v, .. } => [Some(k), Some(v)],
-            Local::Gated { gate, up, .. } => [Some(gate), Some(up)],
-            Local::Add { a, b, .. } => [Some(a), Some(b)],
+            | Local::Route { logits: x, .. }
+            | Local::Select { x, .. } => [Some(x), None, None],
+            Local::Quantize { acts: id } => [Some(acts[id.0].of), None, None],
+            Local::Append { k, v, .. } => [Some(k), Some(v), None],
+            Local::Gated { gate, up, .. } => [Some(gate), Some(up), None],
+            Local::Add { a, b, .. } => [Some(a), Some(b), None],
+            Local::AddScaled { acc, x, factor, .. } => [Some(acc), Some(x), Some(factor)],
+            Local::Combine { x, choice, .. } => [Some(x), Some(choice), None],
         };
         inputs.into_iter().flatten()
     }
@@ -135,6 +177,7 @@ impl Phase {
         let of = |value: ValueId| graph.value(value).rows;
         match self {
             Phase::Local(ops) => match ops.first() {
+                Some(Local::Quantize { acts: id }) => acts[id.0].rows(graph),
                 Some(op) => op.out().or_else(|| op.inputs(acts).next()).map_or(Rows::Tokens, of),
                 None => Rows::Tokens,
             },

@@ -1,6 +1,6 @@
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, RopePairs};
+use cera_quant::ops::{Activation, Pointwise, RopePairs, Routing, Scores};
 
 use super::*;
 use crate::graph::{GraphBuilder, RopeInfo};
@@ -41,6 +41,34 @@ fn layer(formats: [Format; 3]) -> Graph {
     g.finish(logits).unwrap()
 }
 
+/// A mixture of `experts` experts, of which each token has `chosen`, with a shared one.
+fn mixture(experts: usize, chosen: usize) -> Graph {
+    let width = 64;
+    let mut g = GraphBuilder::new();
+    let table = g.matrix("table", Format::F32, 10, width);
+    let x = g.embed("x", table);
+    let [router, shared] = ["router", "shared"].map(|name| g.matrix(name, Format::F32, experts, width));
+    let logits = g.linear("logits", x, router, None).unwrap();
+    let gates = g.linear("gates", x, shared, None).unwrap();
+    let routing = Routing { scores: Scores::Softmax, chosen, groups: None, renormalise: None, scale: 1.0 };
+    let route = g.route("route", logits, (routing, None)).unwrap();
+    let stack = |g: &mut GraphBuilder, name: &str, m, k| g.matrix_stack(name, Format::Q4_0, experts, (m, k));
+    let [gate, up] = ["gate", "up"].map(|name| {
+        let weight = stack(&mut g, name, 32, width);
+        g.expert_linear(name, x, (weight, None), route).unwrap()
+    });
+    let act = g.gated("act", (gate, up), Activation::Silu).unwrap();
+    let down = stack(&mut g, "down", width, 32);
+    let down = g.expert_linear("down", act, (down, None), route).unwrap();
+    let y = g.combine("y", down, route).unwrap();
+    let one = g.matrix("one", Format::F32, 1, experts);
+    let factor = g.linear("factor", gates, one, None).unwrap();
+    let factor = g.pointwise("sigmoid", factor, Pointwise::Sigmoid);
+    let y = g.add_scaled("scaled", (y, x), factor).unwrap();
+    let rows = g.select_outputs("rows", y).unwrap();
+    g.finish(rows).unwrap()
+}
+
 fn value(graph: &Graph, name: &str) -> usize {
     graph.find(name).unwrap().0
 }
@@ -61,6 +89,9 @@ fn shape(phase: &Phase) -> String {
                 Local::ShortConv { .. } => 'C',
                 Local::Add { .. } => '+',
                 Local::Select { .. } => 'S',
+                Local::AddScaled { .. } => '*',
+                Local::Route { .. } => 'W',
+                Local::Combine { .. } => 'm',
             })
             .collect(),
         Phase::Products(products) => "x".repeat(products.len()),
@@ -77,6 +108,25 @@ fn neighbouring_ops_fuse() {
     let plan = Plan::new(&layer([Format::Q4_K; 3]), true);
     let expected = ["ENQ", "xxx", "RRK", "A", "Q", "x", "+NQ", "xx", "GQ", "x", "+", "SNQ", "x"];
     assert_eq!(shapes(&plan), expected);
+}
+
+#[test]
+fn experts_are_quantized_and_multiplied_by_slot() {
+    let graph = mixture(6, 2);
+    let plan = Plan::new(&graph, true);
+    let expected = ["EQ", "xx", "W", "Q", "xx", "GQ", "x", "mQ", "x", "P*", "S"];
+    assert_eq!(shapes(&plan), expected);
+    let of_slots = |p: &Phase| matches!(p.rows(&graph, &plan.acts), Rows::Slots(_));
+    assert!((0..plan.phases.len()).all(|i| of_slots(&plan.phases[i]) == (3..7).contains(&i)));
+    let place = |name: &str| plan.values[value(&graph, name)];
+    assert_eq!((place("gate").rows, place("gate").row), (2, 4 * 32));
+    assert_eq!((place("act"), place("y").rows), (place("gate"), 1));
+}
+
+#[test]
+fn products_of_experts_are_counted_for_those_chosen() {
+    let macs = |chosen| mixture(6, chosen).product_macs(10, 0);
+    assert_eq!(macs(3) - macs(2), 10 * 3 * 32 * 64);
 }
 
 #[test]
@@ -140,13 +190,13 @@ fn touched(graph: &Graph, plan: &Plan) -> Vec<Vec<usize>> {
 #[test]
 fn buffers_in_one_slot_are_never_needed_in_one_phase() {
     for fuse in [true, false] {
-        for formats in [[Format::Q4_K; 3], [Format::Q4_0, Format::F16, Format::Q6_K], [Format::BF16; 3]] {
-            let graph = layer(formats);
+        let formats = [[Format::Q4_K; 3], [Format::Q4_0, Format::F16, Format::Q6_K], [Format::BF16; 3]];
+        for graph in formats.map(layer).into_iter().chain([mixture(6, 2)]) {
             let plan = Plan::new(&graph, fuse);
             let touched = touched(&graph, &plan);
             let places: Vec<Place> = plan.values.iter().chain(&plan.acts_places).copied().collect();
             for a in 0..places.len() {
-                assert!(places[a].row <= plan.slots[places[a].slot]);
+                assert!(places[a].row * places[a].rows <= plan.slots[places[a].slot]);
                 for b in a + 1..places.len() {
                     let (first, last) = (touched[b][0], touched[b][touched[b].len() - 1]);
                     let meet = touched[a][0] <= last && first <= touched[a][touched[a].len() - 1];
@@ -154,8 +204,8 @@ fn buffers_in_one_slot_are_never_needed_in_one_phase() {
                         continue;
                     }
                     // Only a result in the place of the operand that its op read last.
-                    assert_eq!(places[a], places[b], "buffers {a} and {b} of {formats:?}");
-                    assert_eq!(touched[a][touched[a].len() - 1], first, "buffers {a} and {b} of {formats:?}");
+                    assert_eq!(places[a], places[b], "buffers {a} and {b}");
+                    assert_eq!(touched[a][touched[a].len() - 1], first, "buffers {a} and {b}");
                 }
             }
         }

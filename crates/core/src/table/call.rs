@@ -4,7 +4,8 @@ use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+    RouteArgs, ShortConvArgs,
 };
 
 use super::{F32Op, KernelOp, KernelTable};
@@ -104,6 +105,14 @@ impl Kernels<'_> {
     op!(
         /// Runs the addition.
         add, F32Op::Add, AddArgs
+    );
+    op!(
+        /// Runs the addition of a multiple.
+        add_scaled, F32Op::AddScaled, AddScaledArgs
+    );
+    op!(
+        /// Chooses experts.
+        route, F32Op::Route, RouteArgs
     );
     op!(
         /// Runs the gated activation.

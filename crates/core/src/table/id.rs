@@ -36,6 +36,10 @@ f32_ops! {
     RmsNorm "rms_norm-f32";
     /// Element-wise addition.
     Add "add-f32";
+    /// Addition of a multiple.
+    AddScaled "add_scaled-f32";
+    /// Choosing experts.
+    Route "route-f32";
     /// Activation times factor.
     Gated "gated-f32";
     /// A function of single elements.

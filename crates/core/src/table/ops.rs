@@ -2,7 +2,8 @@
 
 use cera_quant::kv::{AppendArgs, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+    RouteArgs, ShortConvArgs,
 };
 
 use super::KernelTable;
@@ -27,6 +28,10 @@ ops! {
     rms_norm: RmsNormArgs<'_>;
     /// Element-wise addition: [`cera_quant::ops::add`].
     add: AddArgs<'_>;
+    /// Addition of a multiple: [`cera_quant::ops::add_scaled`].
+    add_scaled: AddScaledArgs<'_>;
+    /// Choosing experts: [`cera_quant::ops::route`].
+    route: RouteArgs<'_>;
     /// Activation times factor: [`cera_quant::ops::gated`].
     gated: GatedArgs<'_>;
     /// A function of single elements: [`cera_quant::ops::pointwise`].

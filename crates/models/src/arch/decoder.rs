@@ -1,11 +1,14 @@
 //! The parts that the layers of a decoder are put together from.
 
+mod experts;
+
 use std::ops::Range;
 
 use cera_core::graph::{AttentionInfo, GraphBuilder, RopeId, RopeInfo, ValueId};
 use cera_quant::kv::KvShape;
 use cera_quant::ops::{Activation, Pointwise};
 
+pub(super) use self::experts::{Experts, RoutingDefaults};
 use super::Blueprint;
 use super::params::Params;
 use super::source::Source;

@@ -11,6 +11,7 @@ mod phi3;
 mod pre_norm;
 mod qwen2;
 mod qwen3;
+mod qwen3moe;
 mod rope;
 mod smollm3;
 mod source;
@@ -32,15 +33,17 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 9] = [
+const ARCHITECTURES: [(&str, Build); 11] = [
     ("gemma3", gemma3::build),
     ("granite", granite::build),
     ("lfm2", lfm2::build),
+    ("lfm2moe", lfm2::build),
     ("llama", llama::build),
     ("olmo2", olmo2::build),
     ("phi3", phi3::build),
     ("qwen2", qwen2::build),
     ("qwen3", qwen3::build),
+    ("qwen3moe", qwen3moe::build),
     ("smollm3", smollm3::build),
 ];
 

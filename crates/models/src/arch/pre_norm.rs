@@ -2,7 +2,7 @@
 
 use cera_quant::ops::{Activation, RopePairs};
 
-use super::decoder::{Attention, Decoder, QkNorm};
+use super::decoder::{Attention, Decoder, Experts, QkNorm, RoutingDefaults};
 use super::params::Params;
 use super::source::Source;
 use super::{Blueprint, rope};
@@ -16,6 +16,8 @@ pub(super) struct PreNorm {
     pub(super) qk_norm: QkNorm,
     /// The layers from one without rotation to the next, if there are any.
     pub(super) no_rope_interval: Option<usize>,
+    /// How experts are chosen; a model with experts is an error without it.
+    pub(super) experts: Option<RoutingDefaults>,
     /// The factor of the embedding.
     pub(super) embedding_scale: f32,
     /// The factor of what a layer adds to the residual stream.
@@ -31,6 +33,7 @@ impl PreNorm {
             pairs,
             qk_norm: QkNorm::None,
             no_rope_interval: None,
+            experts: None,
             embedding_scale: 1.0,
             residual_scale: 1.0,
             logit_scale: 1.0,
@@ -41,7 +44,13 @@ impl PreNorm {
     pub(super) fn build(&self, source: &Source<'_>) -> Result<Blueprint, ModelError> {
         let params = Params::read(source)?;
         params.expect_attention(source)?;
-        source.expect_dense()?;
+        let experts = match self.experts {
+            Some(defaults) => Experts::read(source, defaults)?,
+            None => {
+                source.expect_dense()?;
+                None
+            }
+        };
         let mut d = Decoder::new(source, &params);
         let mut x = d.embed(self.embedding_scale)?;
         let rope = d.rope(rope::embedding(source, &params, self.pairs)?)?;
@@ -55,7 +64,7 @@ impl PreNorm {
             let y = d.scale("attn_scaled", y, self.residual_scale);
             let after = d.add("attn_residual", x, y)?;
             let h = d.norm("ffn_norm", after)?;
-            let y = d.feed_forward(h, Activation::Silu)?;
+            let y = d.feed_forward_of(h, experts.as_ref(), Activation::Silu)?;
             let y = d.scale("ffn_scaled", y, self.residual_scale);
             x = d.end(after, y)?;
         }

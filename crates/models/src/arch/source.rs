@@ -81,6 +81,17 @@ impl<'a> Source<'a> {
         Ok(g.matrix_rows(info.name(), format, rows, k))
     }
 
+    /// The tensor `name` as a stack of `stack` matrices of `m` rows of `k` elements.
+    pub(super) fn matrix_stack(
+        &self,
+        g: &mut GraphBuilder,
+        name: &str,
+        (stack, m, k): (usize, usize, usize),
+    ) -> Result<MatrixId, ModelError> {
+        let (info, format) = self.tensor(name, &[k as u64, m as u64, stack as u64])?;
+        Ok(g.matrix_stack(info.name(), format, stack, (m, k)))
+    }
+
     /// The vector `name` of `len` elements.
     pub(super) fn vector(
         &self,

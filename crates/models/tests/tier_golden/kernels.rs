@@ -53,6 +53,23 @@ pub(crate) fn fault(
         .then(|| format!("did not run {missing:?}, ran {extra:?}, borrowed {borrowed:?}"))
 }
 
+/// The f32 operation that a node without weights and state always runs.
+fn kernel(node: &Node) -> Option<F32Op> {
+    match node.op {
+        Op::RmsNorm { .. } => Some(F32Op::RmsNorm),
+        Op::Add { .. } | Op::Linear { bias: Some(_), .. } | Op::ExpertLinear { bias: Some(_), .. } => {
+            Some(F32Op::Add)
+        }
+        Op::AddScaled { .. } | Op::Combine { .. } => Some(F32Op::AddScaled),
+        Op::Route { .. } => Some(F32Op::Route),
+        Op::Gated { .. } => Some(F32Op::Gated),
+        Op::Pointwise { .. } => Some(F32Op::Pointwise),
+        Op::ShortConv { .. } => Some(F32Op::ShortConv),
+        Op::Rope { .. } => Some(F32Op::Rope),
+        _ => None,
+    }
+}
+
 /// The kernels that must run and those that may.
 fn expected(
     model: &Model,
@@ -76,11 +93,8 @@ fn expected(
         KvType::F16 => [F32Op::AttentionF16, F32Op::AppendF16],
         KvType::Q8_0 => [F32Op::AttentionQ8_0, F32Op::AppendQ8_0],
     };
-    let pointwise = |node: &Node| matches!(node.op, Op::Pointwise { .. });
-    let mut always = vec![F32Op::RmsNorm, F32Op::Add, F32Op::Gated, F32Op::Rope];
-    let convolution = |node: &Node| matches!(node.op, Op::ShortConv { .. });
-    always.extend(model.program().graph().nodes().iter().any(convolution).then_some(F32Op::ShortConv));
-    always.extend(model.program().graph().nodes().iter().any(pointwise).then_some(F32Op::Pointwise));
+    let nodes = model.program().graph().nodes();
+    let always: Vec<F32Op> = nodes.iter().filter_map(kernel).collect();
     let others = |kv: &[KvType]| -> BTreeSet<String> {
         let f32s: Vec<F32Op> = always.iter().copied().chain(kv.iter().flat_map(|kv| caches(*kv))).collect();
         let wanted = |id: &KernelId| match id.op {
@@ -99,6 +113,10 @@ fn expected(
         Passes::Several | Passes::AtLeastSeveral => required.extend(named(&mut several.clone())),
     }
     let mut allowed = required.clone();
+    if nodes.iter().any(|node| matches!(node.op, Op::ExpertLinear { .. })) {
+        // Of several tokens only one may have chosen an expert.
+        allowed.extend(named(&mut one.clone()));
+    }
     // Only passes of few tokens over long caches have parts to join.
     let merges = |id: &KernelId| id.op == KernelOp::F32(F32Op::MergeAttention);
     allowed.extend(named(&mut table.kernels().filter(merges)));

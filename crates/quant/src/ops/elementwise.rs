@@ -11,6 +11,17 @@ pub struct AddArgs<'a> {
     pub x: &'a [f32],
 }
 
+/// Arguments of [`add_scaled`].
+#[derive(Debug)]
+pub struct AddScaledArgs<'a> {
+    /// The sum, in place.
+    pub acc: &'a mut [f32],
+    /// The addend.
+    pub x: &'a [f32],
+    /// Its factor.
+    pub factor: f32,
+}
+
 /// Arguments of [`gated`].
 #[derive(Debug)]
 pub struct GatedArgs<'a> {
@@ -38,6 +49,8 @@ pub enum Pointwise {
     Scale(f32),
     /// `cap * tanh(x / cap)`: [`math::soft_cap`].
     SoftCap(f32),
+    /// `1 / (1 + exp(-x))`: [`math::sigmoid`].
+    Sigmoid,
 }
 
 /// The activation of a gated feed-forward network.
@@ -74,6 +87,16 @@ impl Unary for Capped {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Sigmoid;
+
+impl Unary for Sigmoid {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F) -> S::F {
+        math::sigmoid(s, x)
+    }
+}
+
 /// An operation on two values.
 trait Binary: Copy {
     fn apply<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F;
@@ -86,6 +109,16 @@ impl Binary for Sum {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
         s.add(acc, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ScaledSum(f32);
+
+impl Binary for ScaledSum {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, acc: S::F, x: S::F) -> S::F {
+        s.fma(s.splat(self.0), x, acc)
     }
 }
 
@@ -127,6 +160,7 @@ pub fn pointwise<S: Simd>(s: S, args: &mut PointwiseArgs<'_>) {
     match args.function {
         Pointwise::Scale(factor) => replace(s, args.x, Scaled(factor)),
         Pointwise::SoftCap(cap) => replace(s, args.x, Capped(cap)),
+        Pointwise::Sigmoid => replace(s, args.x, Sigmoid),
     }
 }
 
@@ -148,6 +182,15 @@ fn replace<S: Simd>(s: S, x: &mut [f32], op: impl Unary) {
 #[inline(always)]
 pub fn add<S: Simd>(s: S, args: &mut AddArgs<'_>) {
     update(s, args.acc, args.x, Sum);
+}
+
+/// `acc = fma(factor, x, acc)`
+///
+/// # Panics
+/// If the operands differ in length.
+#[inline(always)]
+pub fn add_scaled<S: Simd>(s: S, args: &mut AddScaledArgs<'_>) {
+    update(s, args.acc, args.x, ScaledSum(args.factor));
 }
 
 /// `gate = activation(gate) * up`

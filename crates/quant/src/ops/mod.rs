@@ -7,15 +7,20 @@ mod attention;
 mod elementwise;
 mod norm;
 mod rope;
+mod route;
 mod short_conv;
 
 pub use attention::{
     AttentionArgs, AttentionOut, AttentionScratch, CHUNK_KEYS, MergeArgs, Visible, attention, attention_q8_0,
     merge_attention, part_len,
 };
-pub use elementwise::{Activation, AddArgs, GatedArgs, Pointwise, PointwiseArgs, add, gated, pointwise};
+pub use elementwise::{
+    Activation, AddArgs, AddScaledArgs, GatedArgs, Pointwise, PointwiseArgs, add, add_scaled, gated,
+    pointwise,
+};
 pub use norm::{RmsNormArgs, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
+pub use route::{RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, route};
 pub use short_conv::{ShortConvArgs, short_conv};
 
 #[cfg(test)]

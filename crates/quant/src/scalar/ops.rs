@@ -4,13 +4,16 @@ use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
 use crate::ops::{
-    self, AddArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, ShortConvArgs,
+    self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+    RouteArgs, ShortConvArgs,
 };
 
 /// The f32 operations.
 pub const OPS: Ops = Ops {
     rms_norm,
     add,
+    add_scaled,
+    route,
     gated,
     pointwise,
     short_conv,
@@ -32,6 +35,16 @@ pub fn rms_norm(args: &mut RmsNormArgs<'_>) {
 /// [`ops::add`] on scalar lanes.
 pub fn add(args: &mut AddArgs<'_>) {
     ops::add(Scalar, args);
+}
+
+/// [`ops::add_scaled`] on scalar lanes.
+pub fn add_scaled(args: &mut AddScaledArgs<'_>) {
+    ops::add_scaled(Scalar, args);
+}
+
+/// [`ops::route`] on scalar lanes.
+pub fn route(args: &mut RouteArgs<'_>) {
+    ops::route(Scalar, args);
 }
 
 /// [`ops::gated`] on scalar lanes.

@@ -62,6 +62,7 @@ macro_rules! tier_parity {
             ops: sums_and_gates_have_the_scalar_bits;
             ops: short_convolutions_have_the_scalar_bits;
             ops: rotations_have_the_scalar_bits;
+            ops: choices_of_experts_have_the_scalar_bits;
             ops: attention_over_f32_has_the_scalar_bits;
             ops: attention_over_f16_has_the_scalar_bits;
             ops: attention_over_q8_0_has_the_scalar_bits;

@@ -4,8 +4,9 @@ use crate::rng::Rng;
 use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
-    Activation, AddArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs, Pointwise,
-    PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, ShortConvArgs, Visible, part_len,
+    Activation, AddArgs, AddScaledArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs,
+    Pointwise, PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, RouteArgs, RouteScratch, Routing,
+    RoutingGroups, Scores, ShortConvArgs, Visible, part_len,
 };
 use cera_quant::scalar;
 
@@ -79,6 +80,16 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
             // SAFETY: the tier is available.
             add(&|args| unsafe { (tier.kernels.ops.add)(args) })
         });
+        let add_scaled = |run: &dyn Fn(&mut AddScaledArgs<'_>)| {
+            let mut acc = x.clone();
+            run(&mut AddScaledArgs { acc: &mut acc, x: &y, factor: 0.3 });
+            acc
+        };
+        let expected = add_scaled(&scalar::ops::add_scaled);
+        check(tiers, &mut failures, &format!("add_scaled {len}"), &expected, |tier| {
+            // SAFETY: the tier is available.
+            add_scaled(&|args| unsafe { (tier.kernels.ops.add_scaled)(args) })
+        });
         for activation in [Activation::Silu, Activation::GeluTanh] {
             let gated = |run: &dyn Fn(&mut GatedArgs<'_>)| {
                 let mut gate = x.clone();
@@ -91,7 +102,9 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
                 gated(&|args| unsafe { (tier.kernels.ops.gated)(args) })
             });
         }
-        for function in [Pointwise::Scale(0.3), Pointwise::Scale(-1e-3), Pointwise::SoftCap(30.0)] {
+        for function in
+            [Pointwise::Scale(0.3), Pointwise::Scale(-1e-3), Pointwise::SoftCap(30.0), Pointwise::Sigmoid]
+        {
             let pointwise = |run: &dyn Fn(&mut PointwiseArgs<'_>)| {
                 let mut x = x.clone();
                 run(&mut PointwiseArgs { function, x: &mut x });
@@ -101,6 +114,34 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
             check(tiers, &mut failures, &format!("{function:?} {len}"), &expected, |tier| {
                 // SAFETY: the tier is available.
                 pointwise(&|args| unsafe { (tier.kernels.ops.pointwise)(args) })
+            });
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The test of that name.
+pub fn choices_of_experts_have_the_scalar_bits(tiers: &[Tier]) {
+    let (mut rng, mut failures) = (Rng::new(6), Vec::new());
+    for experts in (1..40).chain([64, 128, 160, 256, 500, 512]) {
+        for scores in [Scores::Softmax, Scores::Sigmoid, Scores::ChosenSoftmax] {
+            let logits: Vec<f32> = (0..experts).map(|_| 3.0 * rng.normal()).collect();
+            let bias = values(experts, &mut rng);
+            let groups = (experts % 8 == 0).then_some(RoutingGroups { count: 8, chosen: 3 });
+            let chosen = 1 + rng.below(experts / groups.map_or(1, |_| 8));
+            let renormalise = (experts % 2 == 0).then_some(1e-20);
+            let routing = Routing { scores, chosen, groups, renormalise, scale: 1.5 };
+            let bias = (experts % 3 == 0).then_some(&bias[..]);
+            let route = |run: &dyn Fn(&mut RouteArgs<'_>)| {
+                let mut out = vec![f32::NAN; 2 * chosen];
+                let scratch = &mut RouteScratch::new();
+                run(&mut RouteArgs { routing, logits: &logits, bias, out: &mut out, scratch });
+                out
+            };
+            let expected = route(&scalar::ops::route);
+            check(tiers, &mut failures, &format!("{routing:?} of {experts}"), &expected, |tier| {
+                // SAFETY: the tier is available.
+                route(&|args| unsafe { (tier.kernels.ops.route)(args) })
             });
         }
     }

@@ -12,12 +12,15 @@ mod attend;
 mod local;
 mod parts;
 mod product;
+mod slots;
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use self::attend::Cuts;
 use self::parts::Parts;
+use self::slots::Slots;
 use super::Program;
 use super::batch::Batch;
 use super::memory::{Memory, Shared};
@@ -44,6 +47,8 @@ pub(super) struct Pass<'a> {
     parts: Parts,
     /// How the phases of attention are cut.
     cuts: Cuts,
+    /// The slots of every choice of experts, from the first phase that has them.
+    slots: Box<[OnceLock<Slots>]>,
 }
 
 impl<'a> Pass<'a> {
@@ -59,7 +64,8 @@ impl<'a> Pass<'a> {
         let workers = program.runtime.width();
         let cuts = Cuts::new(&program.plan.phases, &program.graph, batch, workers);
         let memory = memory.share(cuts.parts())?;
-        Ok(Pass { program, batch, memory, parts: Parts::new(workers), cuts })
+        let slots = program.graph.routes.iter().map(|_| OnceLock::new()).collect();
+        Ok(Pass { program, batch, memory, parts: Parts::new(workers), cuts, slots })
     }
 
     fn plan(&self) -> &'a Plan {
@@ -75,6 +81,7 @@ impl<'a> Pass<'a> {
         match rows {
             Rows::Tokens => self.batch.len(),
             Rows::Outputs => self.batch.outputs.len(),
+            Rows::Slots(_) => self.batch.len() * self.graph().rows_per_token(rows),
         }
     }
 
@@ -83,8 +90,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Column tiles of a chunk of local ops: neighbours, which share cache lines of the state, go to one worker.
-    fn chunk_tiles(&self, rows: Rows) -> usize {
-        let tiles = self.count(rows).div_ceil(self.tile(rows));
+    fn chunk_tiles(&self, tiles: usize) -> usize {
         (tiles / (LOCAL_CHUNKS * self.program.runtime.width())).max(1)
     }
 
@@ -121,12 +127,17 @@ impl Phases for Pass<'_> {
 
     fn chunks(&self, phase: usize) -> usize {
         let rows = self.rows_of(phase);
-        let n = self.count(rows);
+        if self.count(rows) == 0 {
+            return 0;
+        }
+        self.find_slots(rows);
         match &self.plan().phases[phase] {
-            _ if n == 0 => 0,
-            Phase::Local(_) => n.div_ceil(self.tile(rows)).div_ceil(self.chunk_tiles(rows)),
+            Phase::Local(_) => {
+                let tiles = self.tiles(rows).len();
+                tiles.div_ceil(self.chunk_tiles(tiles))
+            }
             Phase::Products(products) => {
-                let chunks = self.products_chunks(products, n);
+                let chunks = self.products_chunks(products);
                 // All earlier phases are done, and no chunk of this one runs before its number is known.
                 self.parts.deal(chunks);
                 chunks
@@ -137,19 +148,18 @@ impl Phases for Pass<'_> {
 
     fn run(&self, phase: usize, chunk: usize, worker: usize) {
         let runtime = &self.program.runtime;
-        let rows = self.rows_of(phase);
-        let (n, tile) = (self.count(rows), self.tile(rows));
         let kernels = Kernels { table: runtime.table(), counters: &runtime.counters, worker };
         match &self.plan().phases[phase] {
             Phase::Local(ops) => {
-                let tiles = self.chunk_tiles(rows);
-                for first in (chunk * tiles..(chunk + 1) * tiles).map(|t| t * tile).take_while(|&t| t < n) {
-                    ops.iter().for_each(|op| self.local(op, first..n.min(first + tile), &kernels));
+                let tiles = self.tiles(self.rows_of(phase));
+                let each = self.chunk_tiles(tiles.len());
+                for tile in chunk * each..tiles.len().min((chunk + 1) * each) {
+                    ops.iter().for_each(|op| self.local(op, tiles.get(tile), &kernels));
                 }
             }
             Phase::Products(products) => {
                 let chunk = self.parts.take(worker);
-                self.products((chunk, self.products_chunks(products, n)), products, &kernels);
+                self.products((chunk, self.products_chunks(products)), products, &kernels);
             }
             Phase::Attention { q, info, out } => self.attention((phase, chunk), (*q, info, *out), &kernels),
         }
