@@ -135,6 +135,11 @@ impl Matrix {
         self.k
     }
 
+    /// Elements of all matrices.
+    pub fn elements(&self) -> usize {
+        self.stack * self.m * self.k
+    }
+
     /// Bytes of a row in the file.
     pub(crate) fn row_bytes(&self) -> usize {
         self.format.row_bytes(self.k).unwrap_or(0)

@@ -269,6 +269,16 @@ pub enum Op {
 }
 
 impl Op {
+    /// The weights that the op multiplies by.
+    fn weight(&self) -> Option<MatrixId> {
+        match *self {
+            Op::Linear { weight, .. } | Op::ExpertLinear { weight, .. } | Op::HeadLinear { weight, .. } => {
+                Some(weight)
+            }
+            _ => None,
+        }
+    }
+
     /// The values that the op reads.
     pub fn inputs(&self) -> impl Iterator<Item = ValueId> {
         let inputs = match *self {
@@ -344,12 +354,9 @@ impl Graph {
     /// Attention is not counted.
     pub fn product_macs(&self, tokens: usize, outputs: usize) -> u64 {
         let macs = |node: &Node| {
-            let (weight, times) = match node.op {
-                Op::Linear { weight, .. } | Op::ExpertLinear { weight, .. } => (weight, 1),
-                Op::HeadLinear { weight, .. } => (weight, self.matrices[weight.0].stack),
-                _ => return 0,
-            };
-            let MatrixInfo { m, k, .. } = self.matrices[weight.0];
+            let Some(weight) = node.op.weight() else { return 0 };
+            let MatrixInfo { stack, m, k, .. } = self.matrices[weight.0];
+            let times = if matches!(node.op, Op::HeadLinear { .. }) { stack } else { 1 };
             let rows = match self.value(node.out).rows {
                 Rows::Tokens => tokens,
                 Rows::Outputs => outputs,
@@ -358,6 +365,21 @@ impl Graph {
             m as u64 * k as u64 * rows as u64 * times as u64
         };
         self.nodes.iter().map(macs).sum()
+    }
+
+    /// Bytes of weights, as they stand in the file, that are read to multiply one token: of experts those that are chosen.
+    pub fn active_bytes(&self) -> usize {
+        let mut of_matrices = vec![0; self.matrices.len()];
+        for node in &self.nodes {
+            let Some(weight) = node.op.weight() else { continue };
+            let MatrixInfo { stack, m, k, format, .. } = self.matrices[weight.0];
+            let members = match node.op {
+                Op::ExpertLinear { route, .. } => self.routes[route.0].routing.chosen,
+                _ => stack,
+            };
+            of_matrices[weight.0] = members * m * format.row_bytes(k).unwrap_or(0);
+        }
+        of_matrices.iter().sum()
     }
 
     /// Rows of a kind for each token that has any.

@@ -127,6 +127,8 @@ fn experts_are_quantized_and_multiplied_by_slot() {
 fn products_of_experts_are_counted_for_those_chosen() {
     let macs = |chosen| mixture(6, chosen).product_macs(10, 0);
     assert_eq!(macs(3) - macs(2), 10 * 3 * 32 * 64);
+    let bytes = |chosen| mixture(6, chosen).active_bytes();
+    assert_eq!(bytes(3) - bytes(2), 3 * 32 * 64 / 32 * 18);
 }
 
 #[test]

@@ -116,19 +116,16 @@ impl Row {
     }
 }
 
-/// Bytes that one generated token streams: every weight that is multiplied, and keys and values in the middle of the run.
+/// Bytes that one generated token streams: every weight that it is multiplied by, and keys and values in the middle of the run.
 fn bytes_per_token(model: &Model, case: &Case) -> usize {
     let program = model.program();
-    let infos = program.graph().matrices().iter().zip(program.weights());
-    let row = |w: &Matrix| w.format().row_bytes(w.k()).unwrap_or(0);
-    let weights: usize = infos.filter(|(info, _)| info.matmul).map(|(_, w)| w.m() * row(w)).sum();
-    weights + program.graph().state().bytes(case.kv, case.depth + case.n_gen / 2)
+    program.graph().active_bytes() + program.graph().state().bytes(case.kv, case.depth + case.n_gen / 2)
 }
 
 /// The architecture and the format of most of the weights, as in `llama Q4_0`.
 fn model_type(model: &Model) -> String {
     let weights = model.program().weights();
-    let size = |format| weights.iter().filter(|w| w.format() == format).map(|w| w.m() * w.k()).sum::<usize>();
+    let size = |format| weights.iter().filter(|w| w.format() == format).map(Matrix::elements).sum::<usize>();
     let most = cera_quant::Format::ALL.into_iter().max_by_key(|&format| size(format));
     let arch = model.file().meta().arch().unwrap_or("unknown");
     most.map_or_else(|| arch.to_owned(), |format| format!("{arch} {format}"))
