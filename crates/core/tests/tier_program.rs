@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use cera_core::graph::{AttentionInfo, Graph, GraphBuilder, RopeInfo};
+use cera_core::graph::{AttentionInfo, Columns, Graph, GraphBuilder, RopeInfo};
 use cera_core::{
     CancelToken, Error, KernelTable, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep, Want,
 };
@@ -287,4 +287,44 @@ fn a_cache_of_blocks_wants_heads_of_whole_blocks() {
     assert_eq!(error, Error::KvBlocks { kv: KvType::Q8_0, k_dim: 8, v_dim: 8 });
     assert_eq!(error.to_string(), "a q8_0 cache needs heads of whole blocks, not of 8 and 8 elements");
     assert_eq!(state.len(), 0);
+}
+
+#[test]
+fn columns_are_copied_side_by_side() {
+    let graph = |columns: Columns| {
+        let mut g = GraphBuilder::new();
+        let embedding = g.matrix("embedding", Format::F32, VOCABULARY, WIDTH);
+        let x = g.embed("x", embedding);
+        let y = g.columns("y", x, columns)?;
+        let y = g.select_outputs("rows", y)?;
+        let head = g.matrix("head", Format::F32, columns.count * columns.len, columns.count * columns.len);
+        let logits = g.linear("logits", y, head, None)?;
+        g.finish(logits)
+    };
+    let table = numbers(1, VOCABULARY * WIDTH);
+    for (first, len, stride, count) in
+        [(0, 8, 16, 2), (8, 8, 16, 2), (3, 1, 7, 5), (31, 1, 0, 1), (0, 32, 32, 1)]
+    {
+        let m = count * len;
+        let identity: Vec<u8> =
+            (0..m * m).flat_map(|i| f32::from(u8::from(i / m == i % m)).to_le_bytes()).collect();
+        let len_bytes = identity.len();
+        let identity = Matrix::plain(Format::F32, (m, m), Arc::new(identity), 0..len_bytes).unwrap();
+        let weights = vec![f32_matrix(1, VOCABULARY, WIDTH), identity.packed().unwrap()];
+        let graph = graph(Columns { first, len, stride, count }).unwrap();
+        let runtime = Runtime::from_env().unwrap();
+        let program = Program::new(graph, weights, runtime, ProgramOptions::default()).unwrap();
+        let tokens: Vec<u32> = (0..19).map(|i| i * 5 % 37).collect();
+        let expected = tokens.iter().flat_map(|&token| {
+            let row = &table[token as usize * WIDTH..][..WIDTH];
+            (0..m).map(move |i| row[first + i / len * stride + i % len])
+        });
+        assert!(logits(&program, &tokens).into_iter().eq(expected), "{first}, {len}, {stride}, {count}");
+    }
+    for (first, len, stride, count) in
+        [(1, 32, 0, 1), (0, 8, 13, 3), (8, 8, usize::MAX, 3), (usize::MAX, 1, 0, 1)]
+    {
+        let columns = Columns { first, len, stride, count };
+        assert!(matches!(graph(columns), Err(Error::Operand { what: "columns", .. })), "{columns:?}");
+    }
 }

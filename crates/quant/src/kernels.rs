@@ -5,8 +5,8 @@ use crate::acts::ActFormat;
 use crate::args::GemmArgs;
 use crate::kv::{AppendArgs, Q8Unit};
 use crate::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-    RouteArgs, ShortConvArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
+    RopeArgs, RouteArgs,
 };
 
 /// A matrix kernel.
@@ -40,7 +40,7 @@ pub struct Ops {
     pub route: for<'a> unsafe fn(&mut RouteArgs<'a>),
     pub gated: for<'a> unsafe fn(&mut GatedArgs<'a>),
     pub pointwise: for<'a> unsafe fn(&mut PointwiseArgs<'a>),
-    pub short_conv: for<'a> unsafe fn(&mut ShortConvArgs<'a>),
+    pub conv: for<'a> unsafe fn(&mut ConvArgs<'a>),
     pub rope: for<'a> unsafe fn(&mut RopeArgs<'a>),
     pub attention_f32: for<'a> unsafe fn(&mut AttentionArgs<'a, f32>),
     pub attention_f16: for<'a> unsafe fn(&mut AttentionArgs<'a, u16>),

@@ -53,7 +53,7 @@ macro_rules! f32_ops {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
         use cera_quant::ops::{
             self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-            RouteArgs, ShortConvArgs,
+            RouteArgs, ConvArgs,
         };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
@@ -63,7 +63,7 @@ macro_rules! f32_ops {
             route(RouteArgs<'_>) = ops::route;
             gated(GatedArgs<'_>) = ops::gated;
             pointwise(PointwiseArgs<'_>) = ops::pointwise;
-            short_conv(ShortConvArgs<'_>) = ops::short_conv;
+            conv(ConvArgs<'_>) = ops::conv;
             rope(RopeArgs<'_>) = ops::rope;
             attention_f32(AttentionArgs<'_, f32>) = ops::attention;
             attention_f16(AttentionArgs<'_, u16>) = ops::attention;

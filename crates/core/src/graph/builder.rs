@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, Pointwise, Routing};
+use cera_quant::ops::{Activation, ConvForm, Pointwise, Routing};
 
 use super::{
-    AttentionInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, RouteId, RouteInfo, Rows,
-    StateId, ValueId, ValueInfo, VectorId,
+    AttentionInfo, Columns, ConvInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, RouteId,
+    RouteInfo, Rows, StateId, ValueId, ValueInfo, VectorId,
 };
 use crate::error::Error;
 use crate::state::{LayerState, StateSpec};
@@ -298,21 +298,47 @@ impl GraphBuilder {
         Ok(self.push(name, Op::Attention { q, k, v, info }, rows, out))
     }
 
-    /// The gated short convolution ([`cera_quant::ops::short_conv`]) with its state: `x` is for each token the gate of the
-    /// input, that of the output, and the input; `weight` is `[taps, channels]`.
+    /// The convolution over tokens ([`cera_quant::ops::conv`]) with its state: `weight` is `[taps, channels]`, `x` has for
+    /// each token what `form` asks for.
     ///
     /// # Errors
-    /// [`Error::Operand`] if `x` is not three rows of channels per token or the weights are not whole taps.
-    pub fn short_conv(&mut self, name: &str, x: ValueId, weight: VectorId) -> Result<ValueId, Error> {
+    /// [`Error::Operand`] if `x` has not one row per token, or the lengths do not fit.
+    pub fn conv(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        (weight, bias): (VectorId, Option<VectorId>),
+        form: ConvForm,
+    ) -> Result<ValueId, Error> {
         let (rows, width) = self.shape(x);
         self.expect_tokens(name, rows)?;
-        self.expect(name, "elements past whole channels", 0, width % 3)?;
-        let (channels, weights) = (width / 3, self.vectors[weight.0].len());
+        self.expect(name, "elements past whole channels", 0, width % form.parts())?;
+        let (channels, weights) = (width / form.parts(), self.vectors[weight.0].len());
         if channels == 0 || weights == 0 || !weights.is_multiple_of(channels) {
             return Err(self.fault(name, "weights of taps", channels, weights));
         }
+        if let Some(bias) = bias {
+            self.expect(name, "biases", channels, self.vectors[bias.0].len())?;
+        }
         let state = self.add_state(LayerState::Recurrent { len: weights - channels });
-        Ok(self.push(name, Op::ShortConv { x, weight, state }, rows, channels))
+        let info = ConvInfo { form, weight, bias, state };
+        Ok(self.push(name, Op::Conv { x, info }, rows, channels))
+    }
+
+    /// Some columns of every row of `x`, side by side.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if a row has fewer.
+    pub fn columns(&mut self, name: &str, x: ValueId, columns: Columns) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        let Columns { first, len, stride, count } = columns;
+        let end = stride
+            .checked_mul(count.saturating_sub(1))
+            .and_then(|last| last.checked_add(first)?.checked_add(len));
+        match end {
+            Some(end) if end <= width => Ok(self.push(name, Op::Columns { x, columns }, rows, count * len)),
+            _ => Err(self.fault(name, "columns", width, end.unwrap_or(usize::MAX))),
+        }
     }
 
     /// `activation(gate) * up`.

@@ -8,7 +8,7 @@ mod builder;
 pub use builder::GraphBuilder;
 
 use cera_quant::Format;
-use cera_quant::ops::{Activation, Pointwise, RopePairs, Routing};
+use cera_quant::ops::{Activation, ConvForm, Pointwise, RopePairs, Routing};
 
 use crate::state::StateSpec;
 use crate::weights::MatrixShape;
@@ -131,6 +131,32 @@ pub struct AttentionInfo {
     pub soft_cap: Option<f32>,
 }
 
+/// A convolution over the tokens of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvInfo {
+    /// What stands before and after the sum over the taps.
+    pub form: ConvForm,
+    /// The taps, the oldest token's first: `[taps, channels]`.
+    pub weight: VectorId,
+    /// An addend per channel.
+    pub bias: Option<VectorId>,
+    /// The inputs of the last tokens.
+    pub state: StateId,
+}
+
+/// Runs of columns at equal distances: `first + i * stride .. first + i * stride + len` for `i` below `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns {
+    /// The first column of the first run.
+    pub first: usize,
+    /// Columns of a run.
+    pub len: usize,
+    /// Columns from the start of a run to that of the next.
+    pub stride: usize,
+    /// Runs.
+    pub count: usize,
+}
+
 /// A choice of experts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteInfo {
@@ -229,14 +255,19 @@ pub enum Op {
         /// The layer.
         info: AttentionInfo,
     },
-    /// The gated short convolution: [`cera_quant::ops::short_conv`].
-    ShortConv {
-        /// For each token the gate of the input, that of the output, and the input.
+    /// The convolution over tokens: [`cera_quant::ops::conv`].
+    Conv {
+        /// Its rows.
         x: ValueId,
-        /// The taps.
-        weight: VectorId,
-        /// The products of the last tokens.
-        state: StateId,
+        /// The convolution.
+        info: ConvInfo,
+    },
+    /// Some columns of every row, side by side.
+    Columns {
+        /// Rows.
+        x: ValueId,
+        /// Which columns.
+        columns: Columns,
     },
     /// `activation(gate) * up`.
     Gated {
@@ -290,7 +321,8 @@ impl Op {
             | Op::ExpertLinear { x, .. }
             | Op::HeadLinear { x, .. }
             | Op::Combine { x, .. }
-            | Op::ShortConv { x, .. }
+            | Op::Conv { x, .. }
+            | Op::Columns { x, .. }
             | Op::SelectOutputs { x } => [Some(x), None, None],
             Op::Route { logits, .. } => [Some(logits), None, None],
             Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],

@@ -34,7 +34,8 @@ impl Lowering<'_> {
             Op::Rope { x, rope } => self.local(Local::Rope { x, rope, out }),
             Op::Gated { gate, up, activation } => self.local(Local::Gated { gate, up, activation, out }),
             Op::Pointwise { x, function } => self.local(Local::Pointwise { x, function, out }),
-            Op::ShortConv { x, weight, state } => self.local(Local::ShortConv { x, weight, state, out }),
+            Op::Conv { x, info } => self.local(Local::Conv { x, info, out }),
+            Op::Columns { x, columns } => self.local(Local::Columns { x, columns, out }),
             Op::Add { a, b } => self.local(Local::Add { a, b, out }),
             Op::SelectOutputs { x } => self.local(Local::Select { x, out }),
             Op::Attention { q, k, v, ref info } => {
@@ -97,7 +98,7 @@ impl Lowering<'_> {
         let rows = self.rows_of(&op);
         let acts = &self.out.acts;
         // These read rows of other tokens, which an earlier phase must have ended.
-        let joins = self.fuse && !matches!(op, Local::Select { .. } | Local::ShortConv { .. });
+        let joins = self.fuse && !matches!(op, Local::Select { .. } | Local::Conv { .. });
         match self.out.phases.last_mut() {
             Some(phase @ Phase::Local(_)) if joins && phase.rows(self.graph, acts) == rows => {
                 if let Phase::Local(ops) = phase {

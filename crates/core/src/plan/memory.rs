@@ -120,7 +120,7 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
             };
             // A convolution reads rows of other tokens, which other chunks of the phase may not have reached yet.
             let shared =
-                |v: ValueId| ops[..i].iter().any(|op| matches!(op, Local::ShortConv { x, .. } if *x == v));
+                |v: ValueId| ops[..i].iter().any(|op| matches!(op, Local::Conv { x, .. } if *x == v));
             let dies = |v: ValueId| lifetimes.defined[v.0] < p && !read_later(v) && !shared(v);
             // An operand that the op reads besides must stay as it is.
             let operands = match *op {

@@ -10,7 +10,9 @@ mod memory;
 use cera_quant::acts::ActFormat;
 use cera_quant::ops::{Activation, Pointwise};
 
-use crate::graph::{AttentionInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId, ValueId, VectorId};
+use crate::graph::{
+    AttentionInfo, Columns, ConvInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId, ValueId, VectorId,
+};
 
 /// Activations of a value in an activation format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,7 +64,8 @@ pub(crate) enum Local {
     Quantize { acts: ActsId },
     Rope { x: ValueId, rope: RopeId, out: ValueId },
     Append { k: ValueId, v: ValueId, state: StateId },
-    ShortConv { x: ValueId, weight: VectorId, state: StateId, out: ValueId },
+    Conv { x: ValueId, info: ConvInfo, out: ValueId },
+    Columns { x: ValueId, columns: Columns, out: ValueId },
     Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
     Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },
@@ -140,7 +143,8 @@ impl Local {
             | Local::Rope { out, .. }
             | Local::Gated { out, .. }
             | Local::Pointwise { out, .. }
-            | Local::ShortConv { out, .. }
+            | Local::Conv { out, .. }
+            | Local::Columns { out, .. }
             | Local::Add { out, .. }
             | Local::AddScaled { out, .. }
             | Local::Route { out, .. }
@@ -157,7 +161,8 @@ impl Local {
             Local::RmsNorm { x, .. }
             | Local::Rope { x, .. }
             | Local::Pointwise { x, .. }
-            | Local::ShortConv { x, .. }
+            | Local::Conv { x, .. }
+            | Local::Columns { x, .. }
             | Local::Route { logits: x, .. }
             | Local::Select { x, .. } => [Some(x), None, None],
             Local::Quantize { acts: id } => [Some(acts[id.0].of), None, None],

@@ -1,6 +1,6 @@
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, Pointwise, RopePairs, Routing, Scores};
+use cera_quant::ops::{Activation, ConvForm, Pointwise, RopePairs, Routing, Scores};
 
 use super::*;
 use crate::graph::{GraphBuilder, RopeInfo};
@@ -86,7 +86,8 @@ fn shape(phase: &Phase) -> String {
                 Local::Append { .. } => 'K',
                 Local::Gated { .. } => 'G',
                 Local::Pointwise { .. } => 'P',
-                Local::ShortConv { .. } => 'C',
+                Local::Conv { .. } => 'C',
+                Local::Columns { .. } => 'c',
                 Local::Add { .. } => '+',
                 Local::Select { .. } => 'S',
                 Local::AddScaled { .. } => '*',
@@ -248,7 +249,7 @@ fn what_a_convolution_reads_of_other_tokens_is_not_replaced_in_its_phase() {
     let square = g.matrix("square", Format::F32, 96, 96);
     let x = g.linear("x", e, square, None).unwrap();
     let weight = g.vector(vec![1.0; 3 * 32]);
-    let y = g.short_conv("y", x, weight).unwrap();
+    let y = g.conv("y", x, (weight, None), ConvForm::Gated).unwrap();
     let narrow = g.matrix("narrow", Format::F32, 96, 32);
     let z = g.scale("z", x, 2.0);
     let y = g.linear("wide", y, narrow, None).unwrap();

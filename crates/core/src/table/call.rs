@@ -4,8 +4,8 @@ use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-    RouteArgs, ShortConvArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
+    RopeArgs, RouteArgs,
 };
 
 use super::{F32Op, KernelOp, KernelTable};
@@ -123,8 +123,8 @@ impl Kernels<'_> {
         pointwise, F32Op::Pointwise, PointwiseArgs
     );
     op!(
-        /// Runs the gated short convolution.
-        short_conv, F32Op::ShortConv, ShortConvArgs
+        /// Runs the convolution over tokens.
+        conv, F32Op::Conv, ConvArgs
     );
     op!(
         /// Runs the rotary embedding.

@@ -44,8 +44,8 @@ f32_ops! {
     Gated "gated-f32";
     /// A function of single elements.
     Pointwise "pointwise-f32";
-    /// The gated short convolution.
-    ShortConv "short_conv-f32";
+    /// The convolution over tokens.
+    Conv "conv-f32";
     /// Rotary position embedding.
     Rope "rope-f32";
     /// Attention over an f32 cache.

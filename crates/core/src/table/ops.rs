@@ -2,8 +2,8 @@
 
 use cera_quant::kv::{AppendArgs, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-    RouteArgs, ShortConvArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
+    RopeArgs, RouteArgs,
 };
 
 use super::KernelTable;
@@ -36,8 +36,8 @@ ops! {
     gated: GatedArgs<'_>;
     /// A function of single elements: [`cera_quant::ops::pointwise`].
     pointwise: PointwiseArgs<'_>;
-    /// The gated short convolution: [`cera_quant::ops::short_conv`].
-    short_conv: ShortConvArgs<'_>;
+    /// The convolution over tokens: [`cera_quant::ops::conv`].
+    conv: ConvArgs<'_>;
     /// Rotary position embedding: [`cera_quant::ops::rope`].
     rope: RopeArgs<'_>;
     /// Attention over an f32 cache: [`cera_quant::ops::attention`].

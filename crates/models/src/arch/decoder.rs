@@ -4,9 +4,9 @@ mod experts;
 
 use std::ops::Range;
 
-use cera_core::graph::{AttentionInfo, GraphBuilder, RopeId, RopeInfo, ValueId};
+use cera_core::graph::{AttentionInfo, GraphBuilder, RopeId, RopeInfo, ValueId, VectorId};
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, Pointwise};
+use cera_quant::ops::{Activation, ConvForm, Pointwise};
 
 pub(super) use self::experts::{Experts, RoutingDefaults};
 use super::Blueprint;
@@ -132,10 +132,8 @@ impl<'a, 'f> Decoder<'a, 'f> {
     pub(super) fn short_conv(&mut self, x: ValueId, taps: usize) -> Result<ValueId, ModelError> {
         let hidden = self.params.hidden;
         let x = self.linear("shortconv.in_proj", x, (3 * hidden, hidden))?;
-        let by_channel = self.source.table(&self.tensor("shortconv.conv", "weight"), (hidden, taps))?;
-        let by_tap = (0..taps).flat_map(|tap| by_channel.iter().skip(tap).step_by(taps).copied());
-        let weight = self.g.vector(by_tap.collect());
-        let y = self.g.short_conv("shortconv", x, weight)?;
+        let weight = self.taps("shortconv.conv", (hidden, taps))?;
+        let y = self.g.conv("shortconv", x, (weight, None), ConvForm::Gated)?;
         self.linear("shortconv.out_proj", y, (hidden, hidden))
     }
 
@@ -228,6 +226,13 @@ impl<'a, 'f> Decoder<'a, 'f> {
         let tensor = self.tensor(tensor, "weight");
         let weight = self.source.vector(&mut self.g, &tensor, len)?;
         Ok(self.g.rms_norm(name, x, weight, self.params.eps)?)
+    }
+
+    /// The weights of a convolution, which files have channel by channel.
+    fn taps(&mut self, name: &str, (channels, taps): (usize, usize)) -> Result<VectorId, ModelError> {
+        let by_channel = self.source.table(&self.tensor(name, "weight"), (channels, taps))?;
+        let by_tap = (0..taps).flat_map(|tap| by_channel.iter().skip(tap).step_by(taps).copied());
+        Ok(self.g.vector(by_tap.collect()))
     }
 
     /// The full name of a tensor of the layer.

@@ -64,7 +64,7 @@ fn kernel(node: &Node) -> Option<F32Op> {
         Op::Route { .. } => Some(F32Op::Route),
         Op::Gated { .. } => Some(F32Op::Gated),
         Op::Pointwise { .. } => Some(F32Op::Pointwise),
-        Op::ShortConv { .. } => Some(F32Op::ShortConv),
+        Op::Conv { .. } => Some(F32Op::Conv),
         Op::Rope { .. } => Some(F32Op::Rope),
         _ => None,
     }

@@ -4,16 +4,17 @@
 //! [`scalar::ops`](crate::scalar::ops) and by every wider tier.
 
 mod attention;
+mod conv;
 mod elementwise;
 mod norm;
 mod rope;
 mod route;
-mod short_conv;
 
 pub use attention::{
     AttentionArgs, AttentionOut, AttentionScratch, CHUNK_KEYS, MergeArgs, Visible, attention, attention_q8_0,
     merge_attention, part_len,
 };
+pub use conv::{ConvArgs, ConvForm, conv};
 pub use elementwise::{
     Activation, AddArgs, AddScaledArgs, GatedArgs, Pointwise, PointwiseArgs, add, add_scaled, gated,
     pointwise,
@@ -21,7 +22,6 @@ pub use elementwise::{
 pub use norm::{RmsNormArgs, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
 pub use route::{RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, route};
-pub use short_conv::{ShortConvArgs, short_conv};
 
 #[cfg(test)]
 mod tests;

@@ -223,42 +223,37 @@ fn no_visible_key_gives_zeros() {
     assert_eq!(out, [0.0; 4]);
 }
 
-/// Rows of gates of one and inputs.
-fn ungated_rows(tokens: usize, channels: usize, x: &[f32]) -> Vec<f32> {
-    (0..tokens)
-        .flat_map(|t| [&vec![1.0; 2 * channels][..], &x[t * channels..][..channels]].concat())
-        .collect()
-}
-
 fn transposed(x: &[f32], columns: usize) -> Vec<f32> {
     (0..columns).flat_map(|j| x.iter().skip(j).step_by(columns).copied().collect::<Vec<_>>()).collect()
 }
 
 #[test]
-fn short_convolutions_agree_with_the_fixtures() {
+fn convolutions_agree_with_the_fixtures() {
     let f = fixture();
-    let cases = f.cases("conv_bias_");
-    assert_eq!(cases.len(), 3);
-    for case in cases {
+    let cases: Vec<_> = [("conv_bias_", ConvForm::Plain), ("conv_silu_", ConvForm::Silu)]
+        .into_iter()
+        .flat_map(|(prefix, form)| f.cases(prefix).into_iter().map(move |case| (case, form)))
+        .collect();
+    assert_eq!(cases.len(), 6);
+    for (case, form) in cases {
         let get = |name: &str| f.f32(&format!("{case}.{name}"));
-        let (x, weight, bias) = (get("x"), get("weight"), get("bias"));
+        let (x, weight) = (get("x"), get("weight"));
         let (tokens, channels, taps) = (x.shape[0], x.shape[1], weight.shape[1]);
         let before = transposed(&get("initial_state").data, taps - 1);
-        let rows = ungated_rows(tokens, channels, &x.data);
         let mut out = vec![f32::NAN; tokens * channels];
         let mut after = vec![f32::NAN; (taps - 1) * channels];
-        scalar::short_conv(&mut ShortConvArgs {
+        scalar::conv(&mut ConvArgs {
+            form,
             weight: &transposed(&weight.data, taps),
+            bias: Some(&get("bias").data),
             channels,
             before: &before,
-            rows: &rows,
+            rows: &x.data,
             skip: 0,
             out: &mut out,
             after: Some(&mut after),
         });
-        let expected: Vec<f32> =
-            get("out").data.iter().enumerate().map(|(i, y)| y - bias.data[i % channels]).collect();
-        assert_close(case, &out, &expected, (2e-6, 2e-6));
+        assert_close(case, &out, &get("out").data, (2e-6, 2e-6));
         assert_eq!(after, transposed(&get("final_state").data, taps - 1), "{case}");
     }
 }

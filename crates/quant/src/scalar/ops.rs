@@ -4,8 +4,8 @@ use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
 use crate::ops::{
-    self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-    RouteArgs, ShortConvArgs,
+    self, AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
+    RopeArgs, RouteArgs,
 };
 
 /// The f32 operations.
@@ -16,7 +16,7 @@ pub const OPS: Ops = Ops {
     route,
     gated,
     pointwise,
-    short_conv,
+    conv,
     rope,
     attention_f32,
     attention_f16,
@@ -57,9 +57,9 @@ pub fn pointwise(args: &mut PointwiseArgs<'_>) {
     ops::pointwise(Scalar, args);
 }
 
-/// [`ops::short_conv`] on scalar lanes.
-pub fn short_conv(args: &mut ShortConvArgs<'_>) {
-    ops::short_conv(Scalar, args);
+/// [`ops::conv`] on scalar lanes.
+pub fn conv(args: &mut ConvArgs<'_>) {
+    ops::conv(Scalar, args);
 }
 
 /// [`ops::rope`] on scalar lanes.

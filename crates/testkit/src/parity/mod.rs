@@ -60,7 +60,7 @@ macro_rules! tier_parity {
             matrix: rows_without_elements_give_zeros;
             ops: norms_have_the_scalar_bits;
             ops: sums_and_gates_have_the_scalar_bits;
-            ops: short_convolutions_have_the_scalar_bits;
+            ops: convolutions_have_the_scalar_bits;
             ops: rotations_have_the_scalar_bits;
             ops: choices_of_experts_have_the_scalar_bits;
             ops: attention_over_f32_has_the_scalar_bits;

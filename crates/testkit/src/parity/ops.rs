@@ -4,9 +4,9 @@ use crate::rng::Rng;
 use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
-    Activation, AddArgs, AddScaledArgs, AttentionArgs, AttentionOut, AttentionScratch, GatedArgs, MergeArgs,
-    Pointwise, PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, RouteArgs, RouteScratch, Routing,
-    RoutingGroups, Scores, ShortConvArgs, Visible, part_len,
+    Activation, AddArgs, AddScaledArgs, AttentionArgs, AttentionOut, AttentionScratch, ConvArgs, ConvForm,
+    GatedArgs, MergeArgs, Pointwise, PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, RouteArgs,
+    RouteScratch, Routing, RoutingGroups, Scores, Visible, part_len,
 };
 use cera_quant::scalar;
 
@@ -172,17 +172,27 @@ pub fn rotations_have_the_scalar_bits(tiers: &[Tier]) {
 }
 
 /// The test of that name.
-pub fn short_convolutions_have_the_scalar_bits(tiers: &[Tier]) {
+pub fn convolutions_have_the_scalar_bits(tiers: &[Tier]) {
     let (mut rng, mut failures) = (Rng::new(5), Vec::new());
+    let cases = [
+        (ConvForm::Gated, 1, 2, 0),
+        (ConvForm::Gated, 3, 5, 2),
+        (ConvForm::Silu, 4, 6, 1),
+        (ConvForm::Plain, 4, 1, 0),
+    ];
     for channels in lengths().filter(|&channels| channels > 0) {
-        for (taps, rows, skip) in [(1, 2, 0), (3, 1, 0), (3, 5, 2), (4, 6, 1)] {
-            let (weight, x) = (values(taps * channels, &mut rng), values(rows * 3 * channels, &mut rng));
+        for (form, taps, rows, skip) in cases {
+            let x = values(rows * form.parts() * channels, &mut rng);
+            let (weight, bias) = (values(taps * channels, &mut rng), values(channels, &mut rng));
+            let bias = (form != ConvForm::Gated).then_some(&bias[..]);
             let before = values((taps - 1) * channels, &mut rng);
-            let convolve = |run: &dyn Fn(&mut ShortConvArgs<'_>)| {
+            let convolve = |run: &dyn Fn(&mut ConvArgs<'_>)| {
                 let mut out = vec![f32::NAN; (rows - skip) * channels];
                 let mut after = vec![f32::NAN; before.len()];
-                run(&mut ShortConvArgs {
+                run(&mut ConvArgs {
+                    form,
                     weight: &weight,
+                    bias,
                     channels,
                     before: &before,
                     rows: &x,
@@ -193,11 +203,11 @@ pub fn short_convolutions_have_the_scalar_bits(tiers: &[Tier]) {
                 out.extend(after);
                 out
             };
-            let expected = convolve(&scalar::ops::short_conv);
-            let case = format!("{taps} taps, {rows} rows of {channels} after {skip}");
+            let expected = convolve(&scalar::ops::conv);
+            let case = format!("{form:?}, {taps} taps, {rows} rows of {channels} after {skip}");
             check(tiers, &mut failures, &case, &expected, |tier| {
                 // SAFETY: the tier is available.
-                convolve(&|args| unsafe { (tier.kernels.ops.short_conv)(args) })
+                convolve(&|args| unsafe { (tier.kernels.ops.conv)(args) })
             });
         }
     }

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use cera_quant::kv::{AppendArgs, KvType, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, RouteScratch,
-    ShortConvArgs,
+    AddArgs, AddScaledArgs, ConvArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs,
+    RouteScratch,
 };
 
 use super::{Pass, SCRATCH, expect};
-use crate::graph::{RouteId, Rows, StateId, ValueId, VectorId};
+use crate::graph::{Columns, ConvInfo, RouteId, Rows, StateId, ValueId, VectorId};
 use crate::plan::{ActsId, Groups, Local};
 use crate::table::{Kernels, KvKernels};
 use crate::weights::Matrix;
@@ -77,8 +77,11 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
-            Local::ShortConv { x, weight, state, out } => {
-                self.short_conv((x, weight, out), state, rows, kernels);
+            Local::Conv { x, ref info, out } => self.conv((x, out), info, rows, kernels),
+            Local::Columns { x, columns, out } => {
+                // SAFETY: see above.
+                let (x, out) = unsafe { (self.read(x, rows.clone()), self.write(out, rows.clone())) };
+                copy_columns(x.chunks_exact(x.len() / rows.len()), columns, out);
             }
             Local::Gated { gate, up, activation, out } => {
                 // SAFETY: see above.
@@ -208,14 +211,15 @@ impl<'a> Pass<'a> {
     }
 
     /// The convolution of the tokens of one column tile, sequence by sequence.
-    fn short_conv(
+    fn conv(
         &self,
-        (x, weight, out): (ValueId, VectorId, ValueId),
-        state: StateId,
+        (x, out): (ValueId, ValueId),
+        &ConvInfo { form, weight, bias, state }: &ConvInfo,
         rows: Range<usize>,
         kernels: &Kernels<'_>,
     ) {
-        let (weight, channels) = (&self.graph().vectors[weight.0][..], self.graph().value(out).width);
+        let vector = |id: VectorId| &self.graph().vectors[id.0][..];
+        let (weight, bias, channels) = (vector(weight), bias.map(vector), self.graph().value(out).width);
         let kept = weight.len() - channels;
         for run in self.batch.runs() {
             let tokens = run.start.max(rows.start)..run.end.min(rows.end);
@@ -233,7 +237,7 @@ impl<'a> Pass<'a> {
             // earlier one (barriers); the rows of `out` belong to one chunk (chunks).
             let (rows, out) = unsafe { (self.read(x, first..tokens.end), self.write(out, tokens.clone())) };
             let skip = tokens.start - first;
-            kernels.short_conv(&mut ShortConvArgs { weight, channels, before, rows, skip, out, after });
+            kernels.conv(&mut ConvArgs { form, weight, bias, channels, before, rows, skip, out, after });
         }
     }
 
@@ -252,5 +256,18 @@ impl<'a> Pass<'a> {
         let args = &mut AppendArgs { pages, position: self.batch.positions[token], k, v };
         // SAFETY: a position is appended by the one chunk that has its token (chunks), and no phase reads and appends.
         unsafe { T::append(kernels, args) };
+    }
+}
+
+/// Puts some columns of every row side by side.
+fn copy_columns<'x>(rows: impl Iterator<Item = &'x [f32]>, columns: Columns, out: &mut [f32]) {
+    let Columns { first, len, stride, count } = columns;
+    if count * len == 0 {
+        return;
+    }
+    for (x, out) in rows.zip(out.chunks_exact_mut(count * len)) {
+        for (i, out) in out.chunks_exact_mut(len).enumerate() {
+            out.copy_from_slice(&x[first + i * stride..][..len]);
+        }
     }
 }

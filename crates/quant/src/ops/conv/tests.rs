@@ -1,8 +1,8 @@
 use cera_testkit::rng::Rng;
 use proptest::prelude::*;
 
-use super::ShortConvArgs;
-use crate::scalar::ops::short_conv;
+use super::{ConvArgs, ConvForm};
+use crate::scalar::ops::conv;
 
 /// Random numbers for `n` tokens: weights by channel and tap as a file has them, and `B`, `C`, `x`.
 struct Case {
@@ -57,8 +57,10 @@ impl Case {
             for first in (0..len).step_by(tile.max(1)) {
                 let end = len.min(first + tile);
                 let mut out = vec![f32::NAN; (end - first) * c];
-                short_conv(&mut ShortConvArgs {
+                conv(&mut ConvArgs {
+                    form: ConvForm::Gated,
                     weight: &weight,
+                    bias: None,
                     channels: c,
                     before: &history,
                     rows: &bcx[..end * 3 * c],
@@ -103,8 +105,10 @@ fn the_order_of_operations_is_the_stated_one() {
     let history: Vec<f32> = (0..10).map(|i| 0.3 + i as f32 / 7.0).collect();
     let mut out = [f32::NAN; 5];
     let mut next = [f32::NAN; 10];
-    short_conv(&mut ShortConvArgs {
+    conv(&mut ConvArgs {
+        form: ConvForm::Gated,
         weight: &weights,
+        bias: None,
         channels: 5,
         before: &history,
         rows: &case.bcx,
