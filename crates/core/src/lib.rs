@@ -25,7 +25,7 @@ pub mod width;
 pub use buffer::{ALIGN, AlignedBuf};
 pub use counters::KernelHits;
 pub use error::Error;
-pub use exec::{Logits, Program, ProgramOptions, SeqStep, Tap, Want};
+pub use exec::{Logits, PhaseTime, Program, ProgramOptions, SeqStep, Tap, Want};
 pub use features::{CpuFeature, CpuFeatures};
 pub use pool::{CancelToken, DefaultMode};
 pub use report::TiersReport;

@@ -6,6 +6,7 @@ mod pass;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use cera_quant::kv::KvType;
 
@@ -117,11 +118,24 @@ const MAX_CHUNK: usize = 4096;
 /// Receives the rows of a dumped value: its id and the rows of one pass.
 pub type Tap<'a> = &'a mut dyn FnMut(ValueId, &[f32]);
 
+/// What the phases of a step with the same work took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhaseTime {
+    /// The work: `local`, `products` or `attention`.
+    pub work: &'static str,
+    /// The first value that the phase gives; empty if it gives none.
+    pub value: String,
+    /// The time of all passes.
+    pub time: Duration,
+}
+
 /// What a step may do besides.
 struct Extras<'a> {
     values: &'a [ValueId],
     tap: Tap<'a>,
     cancel: Option<&'a CancelToken>,
+    /// The time of every phase, if it is asked for.
+    times: Option<&'a mut [Duration]>,
 }
 
 /// A planned graph with its weights, ready to run.
@@ -197,7 +211,7 @@ impl Program {
     /// [`Error::NonFinite`] if a wanted logit is not finite; [`Error::Nested`] if called from inside of a step. In all
     /// cases, and after [`Error::Panic`], no state has changed.
     pub fn step(&self, steps: &mut [SeqStep<'_>]) -> Result<Logits, Error> {
-        self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: None })
+        self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: None, times: None })
     }
 
     /// As [`Program::step`], and stops early when `cancel` asks for it.
@@ -205,7 +219,24 @@ impl Program {
     /// # Errors
     /// As [`Program::step`], and [`Error::Cancelled`], after which no state has changed either.
     pub fn step_cancellable(&self, steps: &mut [SeqStep<'_>], cancel: &CancelToken) -> Result<Logits, Error> {
-        self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: Some(cancel) })
+        self.run(steps, Extras { values: &[], tap: &mut |_, _| {}, cancel: Some(cancel), times: None })
+    }
+
+    /// As [`Program::step`], and gives what every phase took, one after the other. Phases are dispatched one by one for that,
+    /// so that the whole takes longer.
+    ///
+    /// # Errors
+    /// As [`Program::step`].
+    pub fn step_timed(&self, steps: &mut [SeqStep<'_>]) -> Result<(Logits, Vec<PhaseTime>), Error> {
+        let mut times = vec![Duration::ZERO; self.plan.phases.len()];
+        let extras = Extras { values: &[], tap: &mut |_, _| {}, cancel: None, times: Some(&mut times) };
+        let logits = self.run(steps, extras)?;
+        let named = times.into_iter().enumerate().map(|(phase, time)| {
+            let value = self.plan.defined_in.iter().position(|&defined| defined == phase);
+            let value = value.map_or(String::new(), |value| self.graph.values[value].name.clone());
+            PhaseTime { work: self.plan.phases[phase].work(), value, time }
+        });
+        Ok((logits, named.collect()))
     }
 
     /// As [`Program::step`], and hands the rows of `values` to `tap` after each pass' phase that computes them.
@@ -218,7 +249,7 @@ impl Program {
         values: &[ValueId],
         tap: Tap<'_>,
     ) -> Result<Logits, Error> {
-        self.run(steps, Extras { values, tap, cancel: None })
+        self.run(steps, Extras { values, tap, cancel: None, times: None })
     }
 
     fn run(&self, steps: &mut [SeqStep<'_>], mut extras: Extras<'_>) -> Result<Logits, Error> {
@@ -273,18 +304,22 @@ impl Program {
         extras: &mut Extras<'_>,
         data: &mut Vec<f32>,
     ) -> Result<(), Error> {
-        let Extras { values, tap, cancel } = extras;
+        let Extras { values, tap, cancel, times } = extras;
         let batch = Batch::new(&self.graph, runs, steps)?;
         let memory = match workspace {
             Some(memory) if memory.capacity() >= batch.len() => memory,
             _ => workspace.insert(Memory::new(&self.plan, batch.len())?),
         };
         let pass = Pass::new(self, &batch, memory)?;
-        if values.is_empty() {
+        if values.is_empty() && times.is_none() {
             session.run(&pass, 0..self.plan.phases.len(), *cancel)?;
         } else {
             for phase in 0..self.plan.phases.len() {
+                let start = Instant::now();
                 session.run(&pass, phase..phase + 1, *cancel)?;
+                if let Some(times) = times {
+                    times[phase] += start.elapsed();
+                }
                 for &value in values.iter().filter(|v| self.plan.defined_in[v.0] == phase) {
                     tap(value, pass.value(value));
                 }

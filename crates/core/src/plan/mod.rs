@@ -177,6 +177,15 @@ impl Local {
 }
 
 impl Phase {
+    /// A word for what the phase does.
+    pub(crate) fn work(&self) -> &'static str {
+        match self {
+            Phase::Local(_) => "local",
+            Phase::Products(_) => "products",
+            Phase::Attention { .. } => "attention",
+        }
+    }
+
     /// What the rows of the phase stand for.
     pub(crate) fn rows(&self, graph: &Graph, acts: &[ActsInfo]) -> Rows {
         let of = |value: ValueId| graph.value(value).rows;

@@ -1,6 +1,7 @@
 //! `cera bench`: prompt and generation speed.
 
 mod measure;
+mod profile;
 mod report;
 
 use std::path::PathBuf;
@@ -46,6 +47,10 @@ pub(crate) struct Args {
     /// Do not run each test once, uncounted, before the samples.
     #[arg(long)]
     no_warmup: bool,
+    /// In place of the speed, tell how the time of each test is shared out over the work of a step. Its phases are
+    /// dispatched one by one, which takes longer.
+    #[arg(long, conflicts_with_all = ["output", "no_warmup"])]
+    profile: bool,
     /// How to write the results.
     #[arg(short, long, value_enum, default_value = "md")]
     output: Format,
@@ -62,9 +67,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ..ModelOptions::default()
         };
         let model = Model::load(path, runtime.clone(), options)?;
+        if args.profile {
+            for case in cases(args) {
+                output::print(&profile::run(&model, &case, args.repetitions)?)?;
+            }
+            continue;
+        }
         rows.extend(bench(args, &model).with_context(|| path.display().to_string())?);
     }
-    output::print(&report::write(args.output, &rows)?)
+    if args.profile { Ok(()) } else { output::print(&report::write(args.output, &rows)?) }
 }
 
 /// Every test of one model, in rounds.
