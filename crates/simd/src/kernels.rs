@@ -53,7 +53,7 @@ macro_rules! f32_ops {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
         use cera_quant::ops::{
             self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-            RouteArgs, ConvArgs,
+            RouteArgs, ConvArgs, DeltaRuleArgs,
         };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
@@ -64,6 +64,7 @@ macro_rules! f32_ops {
             gated(GatedArgs<'_>) = ops::gated;
             pointwise(PointwiseArgs<'_>) = ops::pointwise;
             conv(ConvArgs<'_>) = ops::conv;
+            delta_rule(DeltaRuleArgs<'_>) = ops::delta_rule;
             rope(RopeArgs<'_>) = ops::rope;
             attention_f32(AttentionArgs<'_, f32>) = ops::attention;
             attention_f16(AttentionArgs<'_, u16>) = ops::attention;

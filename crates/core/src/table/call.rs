@@ -4,8 +4,8 @@ use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
-    RopeArgs, RouteArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
+    RmsNormArgs, RopeArgs, RouteArgs,
 };
 
 use super::{F32Op, KernelOp, KernelTable};
@@ -125,6 +125,10 @@ impl Kernels<'_> {
     op!(
         /// Runs the convolution over tokens.
         conv, F32Op::Conv, ConvArgs
+    );
+    op!(
+        /// Runs the gated delta rule.
+        delta_rule, F32Op::DeltaRule, DeltaRuleArgs
     );
     op!(
         /// Runs the rotary embedding.

@@ -46,6 +46,8 @@ f32_ops! {
     Pointwise "pointwise-f32";
     /// The convolution over tokens.
     Conv "conv-f32";
+    /// The gated delta rule.
+    DeltaRule "delta_rule-f32";
     /// Rotary position embedding.
     Rope "rope-f32";
     /// Attention over an f32 cache.

@@ -2,8 +2,8 @@
 
 use cera_quant::kv::{AppendArgs, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
-    RopeArgs, RouteArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
+    RmsNormArgs, RopeArgs, RouteArgs,
 };
 
 use super::KernelTable;
@@ -38,6 +38,8 @@ ops! {
     pointwise: PointwiseArgs<'_>;
     /// The convolution over tokens: [`cera_quant::ops::conv`].
     conv: ConvArgs<'_>;
+    /// The gated delta rule: [`cera_quant::ops::delta_rule`].
+    delta_rule: DeltaRuleArgs<'_>;
     /// Rotary position embedding: [`cera_quant::ops::rope`].
     rope: RopeArgs<'_>;
     /// Attention over an f32 cache: [`cera_quant::ops::attention`].

@@ -5,6 +5,7 @@
 
 mod attention;
 mod conv;
+mod delta_rule;
 mod elementwise;
 mod norm;
 mod rope;
@@ -15,6 +16,7 @@ pub use attention::{
     merge_attention, part_len,
 };
 pub use conv::{ConvArgs, ConvForm, conv};
+pub use delta_rule::{DeltaRule, DeltaRuleArgs, DeltaShape, HeadOrder, QkNorm, delta_rule};
 pub use elementwise::{
     Activation, AddArgs, AddScaledArgs, GatedArgs, Pointwise, PointwiseArgs, add, add_scaled, gated,
     pointwise,

@@ -4,8 +4,8 @@ use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
 use crate::ops::{
-    self, AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs,
-    RopeArgs, RouteArgs,
+    self, AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs,
 };
 
 /// The f32 operations.
@@ -17,6 +17,7 @@ pub const OPS: Ops = Ops {
     gated,
     pointwise,
     conv,
+    delta_rule,
     rope,
     attention_f32,
     attention_f16,
@@ -60,6 +61,11 @@ pub fn pointwise(args: &mut PointwiseArgs<'_>) {
 /// [`ops::conv`] on scalar lanes.
 pub fn conv(args: &mut ConvArgs<'_>) {
     ops::conv(Scalar, args);
+}
+
+/// [`ops::delta_rule`] on scalar lanes.
+pub fn delta_rule(args: &mut DeltaRuleArgs<'_>) {
+    ops::delta_rule(Scalar, args);
 }
 
 /// [`ops::rope`] on scalar lanes.

@@ -61,6 +61,7 @@ macro_rules! tier_parity {
             ops: norms_have_the_scalar_bits;
             ops: sums_and_gates_have_the_scalar_bits;
             ops: convolutions_have_the_scalar_bits;
+            ops: delta_rules_have_the_scalar_bits;
             ops: rotations_have_the_scalar_bits;
             ops: choices_of_experts_have_the_scalar_bits;
             ops: attention_over_f32_has_the_scalar_bits;

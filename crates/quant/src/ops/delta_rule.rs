@@ -1,0 +1,403 @@
+//! The gated delta rule: linear attention over a state that every token decays and corrects.
+
+use std::array;
+use std::ops::Range;
+
+use crate::args::OutMat;
+use crate::num::{LANES, Simd, math, sum};
+
+/// Tokens whose queries and keys are brought to their norms before they meet the state: few enough for the first-level
+/// cache, many enough that a part of the state is worth fetching.
+const BLOCK: usize = 32;
+
+/// How the heads of values share those of queries and keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeadOrder {
+    /// Consecutive heads of values have one key head in common.
+    Grouped,
+    /// Heads of values at a distance of as many as there are key heads have one in common.
+    Tiled,
+}
+
+/// The heads of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeltaShape {
+    /// Heads of queries and of keys.
+    pub k_heads: usize,
+    /// Heads of values, a multiple of those of keys.
+    pub v_heads: usize,
+    /// Elements of a query and of a key.
+    pub k_dim: usize,
+    /// Elements of a value.
+    pub v_dim: usize,
+    /// Which of them belong together.
+    pub order: HeadOrder,
+}
+
+impl DeltaShape {
+    /// Elements of the queries, keys and values of a token.
+    pub fn row_len(&self) -> usize {
+        2 * self.k_heads * self.k_dim + self.out_len()
+    }
+
+    /// Elements of the results of a token.
+    pub fn out_len(&self) -> usize {
+        self.v_heads * self.v_dim
+    }
+
+    /// Tiles of a head's state: sixteen elements of values each.
+    pub fn tiles(&self) -> usize {
+        self.v_dim.div_ceil(LANES)
+    }
+
+    /// Elements of a tile of the state: `[k_dim, 16]`, zeros where a value has fewer elements.
+    pub fn tile_len(&self) -> usize {
+        self.k_dim * LANES
+    }
+
+    /// Elements of the state: `[v_heads, tiles, k_dim, 16]`.
+    pub fn state_len(&self) -> usize {
+        self.v_heads * self.tiles() * self.tile_len()
+    }
+
+    fn k_head(&self, head: usize) -> usize {
+        match self.order {
+            HeadOrder::Grouped => head / (self.v_heads / self.k_heads),
+            HeadOrder::Tiled => head % self.k_heads,
+        }
+    }
+}
+
+/// What queries and keys are divided by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum QkNorm {
+    /// Nothing.
+    None,
+    /// `sqrt(sum(x^2) + eps)`
+    L2 {
+        /// Added to the sum.
+        eps: f32,
+    },
+    /// `sqrt(sum(x^2) / n + eps)`
+    Rms {
+        /// Added to the mean.
+        eps: f32,
+    },
+}
+
+/// The gated delta rule of a layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeltaRule {
+    /// The heads.
+    pub shape: DeltaShape,
+    /// What queries and keys are divided by.
+    pub norm: QkNorm,
+    /// What queries are multiplied by after it.
+    pub q_scale: f32,
+    /// What keys are multiplied by after it.
+    pub k_scale: f32,
+}
+
+/// Arguments of [`delta_rule`].
+#[derive(Debug)]
+pub struct DeltaRuleArgs<'a> {
+    /// The rule.
+    pub rule: DeltaRule,
+    /// The head of values that is worked on.
+    pub head: usize,
+    /// Its tiles that are.
+    pub tiles: Range<usize>,
+    /// Consecutive tokens of a sequence: the queries of all heads, then their keys, then the values.
+    pub rows: &'a [f32],
+    /// For each token and head of values what the decay comes from: `[tokens, v_heads]`.
+    pub a: &'a [f32],
+    /// For each token and head of values what the strength of the correction comes from: `[tokens, v_heads]`.
+    pub b: &'a [f32],
+    /// The factor of the decay of each head of values, not above zero.
+    pub a_scale: &'a [f32],
+    /// What is added to `a` of each head of values.
+    pub a_bias: &'a [f32],
+    /// The state of the tiles before the first token: `[tiles, k_dim, 16]`.
+    pub before: &'a [f32],
+    /// Their state after the last.
+    pub after: &'a mut [f32],
+    /// The results: for each token the elements of the tiles.
+    pub out: OutMat<'a>,
+    /// Scratch.
+    pub scratch: &'a mut Vec<f32>,
+}
+
+/// For each token: `S = S exp(g)`, `delta = beta (v - S^T k)`, `S = S + k delta^T`, `out = S^T q`, with
+/// `g = a_scale softplus(a + a_bias)` and `beta = sigmoid(b)`.
+///
+/// Sums over `k_dim` are four chains of FMAs from zero, that of element `i` being `i mod 4`, joined as `(0 + 1) + (2 + 3)`.
+///
+/// Source: Yang et al., "Gated Delta Networks: Improving Mamba2 with Delta Rule", 2024.
+///
+/// # Panics
+/// If the lengths do not fit.
+#[inline(always)]
+pub fn delta_rule<S: Simd>(s: S, args: &mut DeltaRuleArgs<'_>) {
+    let tokens = args.check();
+    if tokens == 0 {
+        args.after.copy_from_slice(args.before);
+    }
+    let mut scratch = std::mem::take(args.scratch);
+    scratch.resize(2 * BLOCK * args.rule.shape.k_dim, 0.0);
+    for first in (0..tokens).step_by(BLOCK) {
+        let tokens = first..tokens.min(first + BLOCK);
+        let gates = prepare(s, args, tokens.clone(), &mut scratch);
+        let block = Block { tokens, gates, qk: &scratch };
+        let tiles = args.tiles.len();
+        let mut tile = 0;
+        // One pass over the state for a token's last step and the next token's first has twice the sums.
+        if S::REGISTERS >= 32 {
+            while tile + 2 <= tiles {
+                run::<S, 2, true>(s, args, &block, tile);
+                tile += 2;
+            }
+        }
+        while tile < tiles {
+            run::<S, 1, false>(s, args, &block, tile);
+            tile += 1;
+        }
+    }
+    *args.scratch = scratch;
+}
+
+impl DeltaRuleArgs<'_> {
+    /// The number of tokens.
+    fn check(&self) -> usize {
+        let shape = self.rule.shape;
+        let (width, tile_len) = (shape.row_len(), shape.tile_len());
+        let tokens = self.rows.len() / width.max(1);
+        assert!(
+            shape.k_heads > 0 && shape.v_heads.is_multiple_of(shape.k_heads) && self.head < shape.v_heads,
+            "delta rule: head {} of {shape:?}",
+            self.head
+        );
+        assert!(self.tiles.start < self.tiles.end && self.tiles.end <= shape.tiles(), "delta rule: tiles");
+        assert_eq!(self.rows.len(), tokens * width, "delta rule: elements of rows");
+        for (what, len) in [("a", self.a.len()), ("b", self.b.len())] {
+            assert_eq!(len, tokens * shape.v_heads, "delta rule: elements of {what}");
+        }
+        for (what, len) in [("factors", self.a_scale.len()), ("biases", self.a_bias.len())] {
+            assert_eq!(len, shape.v_heads, "delta rule: {what}");
+        }
+        for (what, len) in [("before", self.before.len()), ("after", self.after.len())] {
+            assert_eq!(len, self.tiles.len() * tile_len, "delta rule: elements {what}");
+        }
+        let columns = shape.v_dim.min(self.tiles.end * LANES) - self.tiles.start * LANES;
+        assert!(self.out.tokens() == tokens && self.out.rows() == columns, "delta rule: results");
+        tokens
+    }
+}
+
+/// `exp(g)` and `beta` of the tokens of a block.
+type Gates = [[f32; BLOCK]; 2];
+
+/// Tokens that have been prepared.
+struct Block<'a> {
+    tokens: Range<usize>,
+    gates: Gates,
+    /// For each token its query, then its key.
+    qk: &'a [f32],
+}
+
+/// What a tile holds for one element of the key.
+type Lane = [f32; LANES];
+
+/// Brings queries and keys to their norms, and computes what a token does to the state.
+#[inline(always)]
+fn prepare<S: Simd>(s: S, args: &DeltaRuleArgs<'_>, tokens: Range<usize>, qk: &mut [f32]) -> Gates {
+    let DeltaRule { shape, norm, q_scale, k_scale } = args.rule;
+    let (heads, dim) = (shape.v_heads, shape.k_dim);
+    let (mut decay, mut beta) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let k_head = shape.k_head(args.head);
+    for (i, token) in tokens.enumerate() {
+        let row = &args.rows[token * shape.row_len()..];
+        let at = token * heads + args.head;
+        decay[i] = args.a_scale[args.head] * math::softplus(args.a[at] + args.a_bias[args.head]);
+        beta[i] = args.b[at];
+        let to = &mut qk[2 * i * dim..][..2 * dim];
+        let (q, k) = to.split_at_mut(dim);
+        for (to, head, scale) in [(q, k_head, q_scale), (k, shape.k_heads + k_head, k_scale)] {
+            let x = &row[head * dim..][..dim];
+            let inv = match norm {
+                QkNorm::None => 1.0,
+                QkNorm::L2 { eps } => 1.0 / (sum::squares(s, x) + eps).sqrt(),
+                QkNorm::Rms { eps } => 1.0 / (sum::squares(s, x) / dim as f32 + eps).sqrt(),
+            };
+            let (inv, scale) = (s.splat(inv), s.splat(scale));
+            for (x, to) in x.chunks(LANES).zip(to.chunks_mut(LANES)) {
+                s.store_part(s.mul(s.mul(s.load_part(x), inv), scale), to);
+            }
+        }
+    }
+    for decay in decay.as_chunks_mut::<LANES>().0 {
+        s.store(math::exp(s, s.load(decay)), decay);
+    }
+    for beta in beta.as_chunks_mut::<LANES>().0 {
+        s.store(math::sigmoid(s, s.load(beta)), beta);
+    }
+    [decay, beta]
+}
+
+/// Runs the tokens of a block over `G` tiles from one on; with `AHEAD` a pass over the state ends a token and begins the
+/// next.
+#[inline(always)]
+fn run<S: Simd, const G: usize, const AHEAD: bool>(
+    s: S,
+    args: &mut DeltaRuleArgs<'_>,
+    block: &Block<'_>,
+    tile: usize,
+) {
+    let shape = args.rule.shape;
+    let dim = shape.k_dim;
+    let span = tile * shape.tile_len()..(tile + G) * shape.tile_len();
+    let before: [&[Lane]; G] = tiles(args.before[span.clone()].as_chunks().0, dim);
+    let mut state: [&mut [Lane]; G] = tiles_mut(args.after[span].as_chunks_mut().0, dim);
+    let [decay, beta] = &block.gates;
+    let head = (args.head, args.tiles.start + tile);
+    let mut kv = [s.splat(0.0); G];
+    for (i, token) in block.tokens.clone().enumerate() {
+        let (q, k) = block.qk[2 * i * dim..][..2 * dim].split_at(dim);
+        if token == 0 {
+            kv = absorb::<S, G, true>(s, before, &mut state, (k, decay[i]));
+        } else if i == 0 || !AHEAD {
+            kv = absorb::<S, G, false>(s, before, &mut state, (k, decay[i]));
+        }
+        let values = &args.rows[token * shape.row_len() + 2 * shape.k_heads * dim..][..shape.out_len()];
+        let values = &values[head.0 * shape.v_dim..][..shape.v_dim];
+        let mut delta = [s.splat(0.0); G];
+        for g in 0..G {
+            let from = (head.1 + g) * LANES;
+            let value = s.load_part(&values[from..shape.v_dim.min(from + LANES)]);
+            delta[g] = s.mul(s.splat(beta[i]), s.sub(value, kv[g]));
+        }
+        let out;
+        if AHEAD && token + 1 < block.tokens.end {
+            let next = (&block.qk[(2 * i + 3) * dim..][..dim], decay[i + 1]);
+            (out, kv) = correct::<S, G, true>(s, &mut state, (q, k), delta, next);
+        } else {
+            (out, _) = correct::<S, G, false>(s, &mut state, (q, k), delta, (k, 1.0));
+        }
+        for g in 0..G {
+            let from = (tile + g) * LANES;
+            let len = LANES.min(args.out.rows() - from);
+            args.out.store(token, from, &s.to_array(out[g])[..len]);
+        }
+    }
+}
+
+/// `S = S decay`, and `S^T k` of it, from another state or in place.
+#[inline(always)]
+fn absorb<S: Simd, const G: usize, const FROM: bool>(
+    s: S,
+    from: [&[Lane]; G],
+    state: &mut [&mut [Lane]; G],
+    (k, decay): (&[f32], f32),
+) -> [S::F; G] {
+    let decay = s.splat(decay);
+    let mut sums = [[s.splat(0.0); G]; 4];
+    let (fours, rest) = k.as_chunks::<4>();
+    for (i, k) in fours.iter().enumerate() {
+        for c in 0..4 {
+            let k = s.splat(k[c]);
+            for g in 0..G {
+                let at = 4 * i + c;
+                let x = s.mul(s.load(if FROM { &from[g][at] } else { &state[g][at] }), decay);
+                sums[c][g] = s.fma(x, k, sums[c][g]);
+                s.store(x, &mut state[g][at]);
+            }
+        }
+    }
+    for c in 0..3 {
+        if c < rest.len() {
+            let k = s.splat(rest[c]);
+            for g in 0..G {
+                let at = 4 * fours.len() + c;
+                let x = s.mul(s.load(if FROM { &from[g][at] } else { &state[g][at] }), decay);
+                sums[c][g] = s.fma(x, k, sums[c][g]);
+                s.store(x, &mut state[g][at]);
+            }
+        }
+    }
+    join(s, sums)
+}
+
+/// `S = S + k delta^T` and `S^T q`; with `NEXT` then what [`absorb`] does with the next token's key and decay.
+#[inline(always)]
+fn correct<S: Simd, const G: usize, const NEXT: bool>(
+    s: S,
+    state: &mut [&mut [Lane]; G],
+    (q, k): (&[f32], &[f32]),
+    delta: [S::F; G],
+    (next, decay): (&[f32], f32),
+) -> ([S::F; G], [S::F; G]) {
+    let decay = s.splat(decay);
+    let mut sums = [[[s.splat(0.0); G]; 4]; 2];
+    let fours = k.len() / 4;
+    for i in 0..fours {
+        for c in 0..4 {
+            let at = 4 * i + c;
+            let (q, k, next) = (s.splat(q[at]), s.splat(k[at]), s.splat(next[at]));
+            for g in 0..G {
+                let mut x = s.fma(k, delta[g], s.load(&state[g][at]));
+                sums[0][c][g] = s.fma(x, q, sums[0][c][g]);
+                if NEXT {
+                    x = s.mul(x, decay);
+                    sums[1][c][g] = s.fma(x, next, sums[1][c][g]);
+                }
+                s.store(x, &mut state[g][at]);
+            }
+        }
+    }
+    for c in 0..3 {
+        let at = 4 * fours + c;
+        if at < k.len() {
+            let (q, k, next) = (s.splat(q[at]), s.splat(k[at]), s.splat(next[at]));
+            for g in 0..G {
+                let mut x = s.fma(k, delta[g], s.load(&state[g][at]));
+                sums[0][c][g] = s.fma(x, q, sums[0][c][g]);
+                if NEXT {
+                    x = s.mul(x, decay);
+                    sums[1][c][g] = s.fma(x, next, sums[1][c][g]);
+                }
+                s.store(x, &mut state[g][at]);
+            }
+        }
+    }
+    let [out, kv] = sums;
+    (join(s, out), join(s, kv))
+}
+
+/// Joins the four chains of every tile.
+#[inline(always)]
+fn join<S: Simd, const G: usize>(s: S, sums: [[S::F; G]; 4]) -> [S::F; G] {
+    let mut joined = [s.splat(0.0); G];
+    for g in 0..G {
+        joined[g] = s.add(s.add(sums[0][g], sums[1][g]), s.add(sums[2][g], sums[3][g]));
+    }
+    joined
+}
+
+/// `G` tiles of `dim` elements of keys.
+#[inline(always)]
+fn tiles<const G: usize>(state: &[Lane], dim: usize) -> [&[Lane]; G] {
+    array::from_fn(|g| &state[g * dim..][..dim])
+}
+
+/// `G` tiles of `dim` elements of keys, to write.
+#[inline(always)]
+fn tiles_mut<const G: usize>(state: &mut [Lane], dim: usize) -> [&mut [Lane]; G] {
+    let mut rest = state;
+    array::from_fn(|_| {
+        let (tile, others) = std::mem::take(&mut rest).split_at_mut(dim);
+        rest = others;
+        tile
+    })
+}
+
+#[cfg(test)]
+mod tests;
