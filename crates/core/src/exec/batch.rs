@@ -142,6 +142,11 @@ impl Batch {
         })
     }
 
+    /// Sequences, each of which has a run of tokens.
+    pub(super) fn sequences(&self) -> usize {
+        self.states.len()
+    }
+
     /// The KV type of a token's sequence.
     pub(super) fn kv_type(&self, token: usize) -> KvType {
         self.kv[self.sequences[token]]

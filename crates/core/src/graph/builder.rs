@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, ConvForm, Pointwise, Routing};
+use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, Routing};
 
 use super::{
-    AttentionInfo, Columns, ConvInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo, RouteId,
-    RouteInfo, Rows, StateId, ValueId, ValueInfo, VectorId,
+    AttentionInfo, Columns, ConvInfo, DeltaInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo,
+    RouteId, RouteInfo, Rows, StateId, ValueId, ValueInfo, VectorId,
 };
 use crate::error::Error;
 use crate::state::{LayerState, StateSpec};
@@ -323,6 +323,36 @@ impl GraphBuilder {
         let state = self.add_state(LayerState::Recurrent { len: weights - channels });
         let info = ConvInfo { form, weight, bias, state };
         Ok(self.push(name, Op::Conv { x, info }, rows, channels))
+    }
+
+    /// The gated delta rule ([`cera_quant::ops::delta_rule`]) with its state. `vectors` are the factors of the decays of the
+    /// heads of values, and what is added to `a`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if an operand has not one row per token, or the widths do not fit the heads.
+    pub fn delta_rule(
+        &mut self,
+        name: &str,
+        (qkv, a, b): (ValueId, ValueId, ValueId),
+        rule: DeltaRule,
+        (a_scale, a_bias): (VectorId, VectorId),
+    ) -> Result<ValueId, Error> {
+        let shape = rule.shape;
+        let past = shape.v_heads.checked_rem(shape.k_heads);
+        self.expect(name, "heads of values past whole groups of key heads", 0, past.unwrap_or(1))?;
+        for (operand, width) in [(qkv, shape.row_len()), (a, shape.v_heads), (b, shape.v_heads)] {
+            self.expect_tokens(name, self.shape(operand).0)?;
+            self.expect(name, "elements of an operand", width, self.shape(operand).1)?;
+        }
+        for vector in [a_scale, a_bias] {
+            self.expect(name, "elements per head of values", shape.v_heads, self.vectors[vector.0].len())?;
+        }
+        if shape.out_len() == 0 || shape.k_dim == 0 {
+            return Err(self.fault(name, "elements of a head", 1, 0));
+        }
+        let state = self.add_state(LayerState::Recurrent { len: shape.state_len() });
+        let info = DeltaInfo { rule, a_scale, a_bias, state };
+        Ok(self.push(name, Op::DeltaRule { qkv, a, b, info }, Rows::Tokens, shape.out_len()))
     }
 
     /// Some columns of every row of `x`, side by side.

@@ -8,7 +8,7 @@ mod builder;
 pub use builder::GraphBuilder;
 
 use cera_quant::Format;
-use cera_quant::ops::{Activation, ConvForm, Pointwise, RopePairs, Routing};
+use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, RopePairs, Routing};
 
 use crate::state::StateSpec;
 use crate::weights::MatrixShape;
@@ -144,6 +144,19 @@ pub struct ConvInfo {
     pub state: StateId,
 }
 
+/// The gated delta rule of one layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeltaInfo {
+    /// Heads, norms and factors.
+    pub rule: DeltaRule,
+    /// The factor of the decay of each head of values, not above zero.
+    pub a_scale: VectorId,
+    /// What is added to what the decay of each head of values comes from.
+    pub a_bias: VectorId,
+    /// What the layer remembers.
+    pub state: StateId,
+}
+
 /// Runs of columns at equal distances: `first + i * stride .. first + i * stride + len` for `i` below `count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
@@ -262,6 +275,17 @@ pub enum Op {
         /// The convolution.
         info: ConvInfo,
     },
+    /// The gated delta rule: [`cera_quant::ops::delta_rule`].
+    DeltaRule {
+        /// For each token the queries of all heads, their keys, then the values.
+        qkv: ValueId,
+        /// For each head of values what the decay comes from.
+        a: ValueId,
+        /// For each head of values what the strength of the correction comes from.
+        b: ValueId,
+        /// The rule.
+        info: DeltaInfo,
+    },
     /// Some columns of every row, side by side.
     Columns {
         /// Rows.
@@ -326,6 +350,7 @@ impl Op {
             | Op::SelectOutputs { x } => [Some(x), None, None],
             Op::Route { logits, .. } => [Some(logits), None, None],
             Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],
+            Op::DeltaRule { qkv, a, b, .. } => [Some(qkv), Some(a), Some(b)],
             Op::AddScaled { acc, x, factor } => [Some(acc), Some(x), Some(factor)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
             Op::Add { a, b } => [Some(a), Some(b), None],

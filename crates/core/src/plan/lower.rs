@@ -2,7 +2,7 @@
 
 use cera_quant::acts::ActFormat;
 
-use super::{ActsId, ActsInfo, Groups, Local, Phase, Product};
+use super::{ActsId, ActsInfo, Groups, Local, Phase, Product, Scan};
 use crate::graph::{Graph, MatrixId, Node, Op, Rows, ValueId, VectorId};
 
 /// Phases, and the activations that they share.
@@ -41,6 +41,9 @@ impl Lowering<'_> {
             Op::Attention { q, k, v, ref info } => {
                 self.local(Local::Append { k, v, state: info.state });
                 self.out.phases.push(Phase::Attention { q, info: info.clone(), out });
+            }
+            Op::DeltaRule { qkv, a, b, info } => {
+                self.out.phases.push(Phase::Scan { scan: Scan::DeltaRule { qkv, a, b, info }, out });
             }
             Op::AddScaled { acc, x, factor } => self.local(Local::AddScaled { acc, x, factor, out }),
             Op::Route { logits, route } => self.local(Local::Route { logits, route, out }),

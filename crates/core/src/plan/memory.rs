@@ -96,6 +96,10 @@ impl Lifetimes {
                     l.last_use[q.0] = p;
                     l.define(*out, p);
                 }
+                Phase::Scan { scan, out } => {
+                    scan.inputs().for_each(|v| l.last_use[v.0] = p);
+                    l.define(*out, p);
+                }
             }
         }
         l.last_use[graph.logits.0] = phases.len();

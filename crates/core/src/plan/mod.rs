@@ -11,7 +11,8 @@ use cera_quant::acts::ActFormat;
 use cera_quant::ops::{Activation, Pointwise};
 
 use crate::graph::{
-    AttentionInfo, Columns, ConvInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId, ValueId, VectorId,
+    AttentionInfo, Columns, ConvInfo, DeltaInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId, ValueId,
+    VectorId,
 };
 
 /// Activations of a value in an activation format.
@@ -93,6 +94,23 @@ pub(crate) enum Phase {
     Products(Vec<Product>),
     /// Attention of one layer.
     Attention { q: ValueId, info: AttentionInfo, out: ValueId },
+    /// A recurrence of one layer.
+    Scan { scan: Scan, out: ValueId },
+}
+
+/// An op that takes the tokens of a sequence one after the other, each head by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scan {
+    DeltaRule { qkv: ValueId, a: ValueId, b: ValueId, info: DeltaInfo },
+}
+
+impl Scan {
+    /// The values that the op reads.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = ValueId> {
+        match *self {
+            Scan::DeltaRule { qkv, a, b, .. } => [qkv, a, b].into_iter(),
+        }
+    }
 }
 
 /// Where a buffer lies: row after row at the start of a slot.
@@ -183,6 +201,7 @@ impl Phase {
             Phase::Local(_) => "local",
             Phase::Products(_) => "products",
             Phase::Attention { .. } => "attention",
+            Phase::Scan { .. } => "recurrence",
         }
     }
 
@@ -196,7 +215,7 @@ impl Phase {
                 None => Rows::Tokens,
             },
             Phase::Products(products) => products.first().map_or(Rows::Tokens, |p| of(p.out)),
-            Phase::Attention { out, .. } => of(*out),
+            Phase::Attention { out, .. } | Phase::Scan { out, .. } => of(*out),
         }
     }
 }

@@ -97,6 +97,7 @@ fn shape(phase: &Phase) -> String {
             .collect(),
         Phase::Products(products) => "x".repeat(products.len()),
         Phase::Attention { .. } => "A".to_owned(),
+        Phase::Scan { .. } => "D".to_owned(),
     }
 }
 
@@ -184,6 +185,7 @@ fn touched(graph: &Graph, plan: &Plan) -> Vec<Vec<usize>> {
                 touched[q.0].push(p);
                 touched[out.0].push(p);
             }
+            Phase::Scan { scan, out } => scan.inputs().chain([*out]).for_each(|v| touched[v.0].push(p)),
         }
     }
     touched[graph.logits.0].push(plan.phases.len());

@@ -65,6 +65,7 @@ fn kernel(node: &Node) -> Option<F32Op> {
         Op::Gated { .. } => Some(F32Op::Gated),
         Op::Pointwise { .. } => Some(F32Op::Pointwise),
         Op::Conv { .. } => Some(F32Op::Conv),
+        Op::DeltaRule { .. } => Some(F32Op::DeltaRule),
         Op::Rope { .. } => Some(F32Op::Rope),
         _ => None,
     }

@@ -12,6 +12,7 @@ mod attend;
 mod local;
 mod parts;
 mod product;
+mod scan;
 mod slots;
 
 use std::cell::RefCell;
@@ -143,6 +144,7 @@ impl Phases for Pass<'_> {
                 chunks
             }
             Phase::Attention { .. } => self.cuts.chunks(phase),
+            Phase::Scan { scan, .. } => self.scan_cut(scan).chunks(),
         }
     }
 
@@ -162,6 +164,7 @@ impl Phases for Pass<'_> {
                 self.products((chunk, self.products_chunks(products)), products, &kernels);
             }
             Phase::Attention { q, info, out } => self.attention((phase, chunk), (*q, info, *out), &kernels),
+            Phase::Scan { scan, out } => self.scan(chunk, scan, *out, &kernels),
         }
     }
 }
