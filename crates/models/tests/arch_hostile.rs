@@ -62,6 +62,7 @@ fn changes(key: &str, value: Value<'_>, layers: usize) -> Vec<Change> {
         "expert_gating_func",
         "expert_group_count",
         "expert_weights_scale",
+        "q_lora_rank",
     ];
     let optional = optional.iter().any(|end| key.ends_with(end));
     // Read by tokenizers and other programs.

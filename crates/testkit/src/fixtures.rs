@@ -12,9 +12,21 @@ pub fn dir() -> PathBuf {
 }
 
 /// The folders of `arch` whose models are supported.
-pub const ARCHITECTURES: [&str; 13] = [
-    "gemma3", "granite", "lfm2", "lfm2moe", "llama", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3",
-    "qwen3moe", "smollm3",
+pub const ARCHITECTURES: [&str; 14] = [
+    "deepseek2",
+    "gemma3",
+    "granite",
+    "lfm2",
+    "lfm2moe",
+    "llama",
+    "mistral",
+    "mixtral",
+    "olmo2",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "smollm3",
 ];
 
 /// The bytes of a file, named relative to [`dir`]. Of a name that ends in `.gz`, what was compressed.

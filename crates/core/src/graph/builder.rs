@@ -371,6 +371,29 @@ impl GraphBuilder {
         }
     }
 
+    /// For each of `heads` heads its elements of `a`, then those of `b`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if a row of one of them is not a whole number of heads, or their rows differ.
+    pub fn join_heads(
+        &mut self,
+        name: &str,
+        (a, b): (ValueId, ValueId),
+        heads: usize,
+    ) -> Result<ValueId, Error> {
+        let ((rows, width), (rows_b, width_b)) = (self.shape(a), self.shape(b));
+        self.expect(name, "second operands with the rows of the first", 1, usize::from(rows == rows_b))?;
+        for width in [width, width_b] {
+            self.expect(
+                name,
+                "elements past whole heads",
+                0,
+                width.checked_rem(heads).filter(|_| width > 0).unwrap_or(1),
+            )?;
+        }
+        Ok(self.push(name, Op::JoinHeads { a, b, heads }, rows, width + width_b))
+    }
+
     /// `activation(gate) * up`.
     ///
     /// # Errors

@@ -309,6 +309,15 @@ pub enum Op {
         /// The function.
         function: Pointwise,
     },
+    /// For each head its elements of `a`, then those of `b`.
+    JoinHeads {
+        /// The first elements of all heads.
+        a: ValueId,
+        /// The others.
+        b: ValueId,
+        /// Heads.
+        heads: usize,
+    },
     /// `a + b`.
     Add {
         /// An addend.
@@ -353,7 +362,7 @@ impl Op {
             Op::DeltaRule { qkv, a, b, .. } => [Some(qkv), Some(a), Some(b)],
             Op::AddScaled { acc, x, factor } => [Some(acc), Some(x), Some(factor)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
-            Op::Add { a, b } => [Some(a), Some(b), None],
+            Op::Add { a, b } | Op::JoinHeads { a, b, .. } => [Some(a), Some(b), None],
         };
         inputs.into_iter().flatten()
     }

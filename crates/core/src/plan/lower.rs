@@ -36,6 +36,7 @@ impl Lowering<'_> {
             Op::Pointwise { x, function } => self.local(Local::Pointwise { x, function, out }),
             Op::Conv { x, info } => self.local(Local::Conv { x, info, out }),
             Op::Columns { x, columns } => self.local(Local::Columns { x, columns, out }),
+            Op::JoinHeads { a, b, heads } => self.local(Local::JoinHeads { a, b, heads, out }),
             Op::Add { a, b } => self.local(Local::Add { a, b, out }),
             Op::SelectOutputs { x } => self.local(Local::Select { x, out }),
             Op::Attention { q, k, v, ref info } => {

@@ -70,6 +70,7 @@ pub(crate) enum Local {
     Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
     Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },
+    JoinHeads { a: ValueId, b: ValueId, heads: usize, out: ValueId },
     AddScaled { acc: ValueId, x: ValueId, factor: ValueId, out: ValueId },
     Route { logits: ValueId, route: RouteId, out: ValueId },
     Combine { x: ValueId, choice: ValueId, out: ValueId },
@@ -164,6 +165,7 @@ impl Local {
             | Local::Conv { out, .. }
             | Local::Columns { out, .. }
             | Local::Add { out, .. }
+            | Local::JoinHeads { out, .. }
             | Local::AddScaled { out, .. }
             | Local::Route { out, .. }
             | Local::Combine { out, .. }
@@ -186,7 +188,7 @@ impl Local {
             Local::Quantize { acts: id } => [Some(acts[id.0].of), None, None],
             Local::Append { k, v, .. } => [Some(k), Some(v), None],
             Local::Gated { gate, up, .. } => [Some(gate), Some(up), None],
-            Local::Add { a, b, .. } => [Some(a), Some(b), None],
+            Local::Add { a, b, .. } | Local::JoinHeads { a, b, .. } => [Some(a), Some(b), None],
             Local::AddScaled { acc, x, factor, .. } => [Some(acc), Some(x), Some(factor)],
             Local::Combine { x, choice, .. } => [Some(x), Some(choice), None],
         };

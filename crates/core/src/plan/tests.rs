@@ -88,6 +88,7 @@ fn shape(phase: &Phase) -> String {
                 Local::Pointwise { .. } => 'P',
                 Local::Conv { .. } => 'C',
                 Local::Columns { .. } => 'c',
+                Local::JoinHeads { .. } => 'j',
                 Local::Add { .. } => '+',
                 Local::Select { .. } => 'S',
                 Local::AddScaled { .. } => '*',

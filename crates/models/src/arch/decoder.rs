@@ -1,6 +1,7 @@
 //! The parts that the layers of a decoder are put together from.
 
 mod experts;
+mod latent;
 
 use std::ops::Range;
 
@@ -9,6 +10,7 @@ use cera_quant::kv::KvShape;
 use cera_quant::ops::{Activation, ConvForm, Pointwise};
 
 pub(super) use self::experts::{Experts, RoutingDefaults};
+pub(super) use self::latent::Latent;
 use super::Blueprint;
 use super::params::Params;
 use super::source::Source;

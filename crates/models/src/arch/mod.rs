@@ -1,6 +1,7 @@
 //! The architectures, each as a graph built once at load.
 
 mod decoder;
+mod deepseek2;
 mod gemma3;
 mod granite;
 mod lfm2;
@@ -33,7 +34,8 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 11] = [
+const ARCHITECTURES: [(&str, Build); 12] = [
+    ("deepseek2", deepseek2::build),
     ("gemma3", gemma3::build),
     ("granite", granite::build),
     ("lfm2", lfm2::build),

@@ -14,6 +14,8 @@ use super::source::Source;
 use crate::ModelError;
 use crate::gguf::shown;
 
+const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
+
 /// How positions are stretched for contexts longer than those of training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Scaling {
@@ -26,6 +28,8 @@ enum Scaling {
         original: f64,
         /// Rotations over that context above which a frequency stays, and below which it is divided.
         betas: (f64, f64),
+        /// For each unit of the factor's logarithm, what is added to 1 for the root of a factor of attention scores.
+        log_multiplier: Option<f64>,
     },
 }
 
@@ -35,10 +39,45 @@ pub(super) fn embedding(
     params: &Params,
     pairs: RopePairs,
 ) -> Result<RopeInfo, ModelError> {
-    let base = base(source)?;
     let scaling = Scaling::read(source, params)?;
+    if let Scaling::Yarn { log_multiplier: Some(_), .. } = scaling {
+        return Err(source.unsupported(LOG_MULTIPLIER));
+    }
     // As many frequencies as a head has pairs: only a tensor bounds a head.
     source.check_heads(params)?;
+    stretched(source, params, &scaling, (params.k_dim, pairs))
+}
+
+/// The rotary embedding of heads that are rotated as a whole, whose width some tensor bounds, and the factor that it asks of
+/// attention scores.
+///
+/// Source: DeepSeek-AI, "DeepSeek-V2", 2024, section 3.1.4.
+pub(super) fn of_whole_heads(
+    source: &Source<'_>,
+    params: &Params,
+    pairs: RopePairs,
+) -> Result<(RopeInfo, f32), ModelError> {
+    let scaling = Scaling::read(source, params)?;
+    let rope = stretched(source, params, &scaling, (params.rope_dim, pairs))?;
+    match scaling {
+        Scaling::Yarn { factor, log_multiplier: Some(multiplier), .. } => {
+            let root = 1.0 + multiplier * libm::log(factor).max(0.0);
+            // The factor of the scores stands for that of cosines and sines.
+            let magnitude = f64::from(rope.magnitude) / scaling.magnitude();
+            Ok((RopeInfo { magnitude: magnitude as f32, ..rope }, (root * root) as f32))
+        }
+        _ => Ok((rope, 1.0)),
+    }
+}
+
+/// The rotary embedding of heads of `head_dim` elements with a scaling.
+fn stretched(
+    source: &Source<'_>,
+    params: &Params,
+    scaling: &Scaling,
+    (head_dim, pairs): (usize, RopePairs),
+) -> Result<RopeInfo, ModelError> {
+    let base = base(source)?;
     let dim = params.rope_dim;
     let frequencies = scaling.frequencies(dim, f64::from(base));
     let divided = |name: &str| -> Result<Vec<f32>, ModelError> {
@@ -51,7 +90,7 @@ pub(super) fn embedding(
     const FACTORS: &str = "rope_freqs.weight";
     const SHORT: &str = "rope_factors_short.weight";
     const LONG: &str = "rope_factors_long.weight";
-    let mut rope = RopeInfo::new(frequencies.iter().map(|&f| f as f32).collect(), pairs, params.k_dim);
+    let mut rope = RopeInfo::new(frequencies.iter().map(|&f| f as f32).collect(), pairs, head_dim);
     if source.has(FACTORS) {
         rope.inv_freq = divided(FACTORS)?;
     } else if source.has(SHORT) || source.has(LONG) {
@@ -96,18 +135,18 @@ impl Scaling {
             // The factors of LongRoPE are tensors.
             Some("none" | "longrope") => Ok(Scaling::Linear(1.0)),
             Some("yarn") => {
-                for key in ["yarn_log_multiplier", "yarn_ext_factor"] {
-                    if meta.has(&format!("{{arch}}.rope.scaling.{key}"))? {
-                        return Err(source.unsupported(format!("rope.scaling.{key}")));
-                    }
+                const EXTRAPOLATION: &str = "rope.scaling.yarn_ext_factor";
+                if meta.has(&format!("{{arch}}.{EXTRAPOLATION}"))? {
+                    return Err(source.unsupported(EXTRAPOLATION));
                 }
+                let log_multiplier = source.factor(LOG_MULTIPLIER)?.map(f64::from);
                 let beta = |key: &str, default: f32| -> Result<f64, ModelError> {
                     Ok(f64::from(source.factor(key)?.unwrap_or(default)))
                 };
                 let betas =
                     (beta("rope.scaling.yarn_beta_fast", 32.0)?, beta("rope.scaling.yarn_beta_slow", 1.0)?);
                 let original = params.original_context as f64;
-                Ok(Scaling::Yarn { factor: f64::from(factor), original, betas })
+                Ok(Scaling::Yarn { factor: f64::from(factor), original, betas, log_multiplier })
             }
             Some(other) => {
                 Err(source.unsupported(format!("RoPE scaling {} (rope.scaling.type)", shown(other))))
@@ -120,7 +159,7 @@ impl Scaling {
         let pairs = (0..dim / 2).map(|i| (i as f64, libm::pow(base, -2.0 * i as f64 / dim as f64)));
         match *self {
             Scaling::Linear(factor) => pairs.map(|(_, f)| f / factor).collect(),
-            Scaling::Yarn { factor, original, betas: (fast, slow) } => {
+            Scaling::Yarn { factor, original, betas: (fast, slow), .. } => {
                 // The pair that makes so many rotations over the context of training.
                 let pair = |rotations: f64| {
                     dim as f64 * libm::log(original / (rotations * 2.0 * PI)) / (2.0 * libm::log(base))

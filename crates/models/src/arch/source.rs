@@ -59,6 +59,11 @@ impl<'a> Source<'a> {
         self.tensor(&name, &[params.hidden as u64, m as u64]).map(drop)
     }
 
+    /// Whether the tensor `name` is a matrix of `m` rows of `k` elements.
+    pub(super) fn check_matrix(&self, name: &str, (m, k): (usize, usize)) -> Result<(), ModelError> {
+        self.tensor(name, &[k as u64, m as u64]).map(drop)
+    }
+
     /// The matrix `name` of `m` rows of `k` elements.
     pub(super) fn matrix(
         &self,

@@ -1,33 +1,22 @@
 //! Local ops: each on the rows of one column tile.
 
-use std::cell::RefCell;
 use std::ops::Range;
 
 use cera_quant::kv::{AppendArgs, KvType, Q8Unit};
-use cera_quant::ops::{
-    AddArgs, AddScaledArgs, ConvArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs,
-    RouteScratch,
-};
+use cera_quant::ops::{AddArgs, ConvArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
 
 use super::{Pass, SCRATCH, expect};
-use crate::graph::{Columns, ConvInfo, RouteId, Rows, StateId, ValueId, VectorId};
-use crate::plan::{ActsId, Groups, Local};
+use crate::graph::{Columns, ConvInfo, StateId, ValueId, VectorId};
+use crate::plan::Local;
 use crate::table::{Kernels, KvKernels};
 use crate::weights::Matrix;
-
-thread_local! {
-    /// Scratch of a worker for rows that do not lie one after the other.
-    static GATHERED: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-    /// Scratch of a worker for choosing experts.
-    static ROUTING: RefCell<RouteScratch> = const { RefCell::new(RouteScratch::new()) };
-}
 
 impl<'a> Pass<'a> {
     /// `out`, holding a copy of `x` unless it has taken over the memory of `x`.
     ///
     /// # Safety
     /// Nobody else uses these rows of `out`, nobody writes these rows of `x`.
-    unsafe fn replace(&self, x: ValueId, out: ValueId, rows: Range<usize>) -> &'a mut [f32] {
+    pub(super) unsafe fn replace(&self, x: ValueId, out: ValueId, rows: Range<usize>) -> &'a mut [f32] {
         if self.plan().values[x.0] == self.plan().values[out.0] {
             // SAFETY: the caller's promise; `x` and `out` are the same memory and only `out` is borrowed.
             return unsafe { self.write(out, rows) };
@@ -100,28 +89,16 @@ impl<'a> Pass<'a> {
                 let (x, acc) = unsafe { (self.read(x, rows.clone()), self.replace(into, out, rows)) };
                 kernels.add(&mut AddArgs { acc, x });
             }
-            Local::AddScaled { acc, x, factor, out } => {
+            Local::JoinHeads { a, b, heads, out } => {
                 // SAFETY: see above.
-                let (x, factor) = unsafe { (self.read(x, rows.clone()), self.read(factor, rows.clone())) };
-                // SAFETY: see above.
-                let out = unsafe { self.replace(acc, out, rows) };
-                let width = out.len() / factor.len();
-                for ((acc, x), &factor) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)).zip(factor)
-                {
-                    kernels.add_scaled(&mut AddScaledArgs { acc, x, factor });
-                }
+                let (a, b, out) = unsafe {
+                    (self.read(a, rows.clone()), self.read(b, rows.clone()), self.write(out, rows.clone()))
+                };
+                join(a, b, rows.len() * heads, out);
             }
-            Local::Route { logits, route, out } => {
-                // SAFETY: see above.
-                let (logits, out) = unsafe { (self.read(logits, rows.clone()), self.write(out, rows)) };
-                self.route((logits, out), route, kernels);
-            }
-            Local::Combine { x, choice, out } => {
-                // SAFETY: see above.
-                let (choice, out) =
-                    unsafe { (self.read(choice, rows.clone()), self.write(out, rows.clone())) };
-                self.combine(x, (rows, choice), out, kernels);
-            }
+            Local::AddScaled { acc, x, factor, out } => self.add_scaled((acc, x, factor), out, rows, kernels),
+            Local::Route { logits, route, out } => self.route((logits, out), route, rows, kernels),
+            Local::Combine { x, choice, out } => self.combine((x, choice, out), rows, kernels),
             Local::Select { x, out } => {
                 for row in rows {
                     let from = self.batch.outputs[row];
@@ -140,74 +117,6 @@ impl<'a> Pass<'a> {
                 expect(table.dequantize_row(self.batch.ids[token] as usize, scratch, out));
             }
         });
-    }
-
-    fn quantize(&self, acts: ActsId, rows: Range<usize>, kernels: &Kernels<'_>) {
-        let (info, place) = (self.plan().acts[acts.0], self.plan().acts_places[acts.0]);
-        let width = info.width(self.graph());
-        let fill = |x: &[f32], rows: Range<usize>| {
-            // SAFETY: a tile's rows belong to one chunk (chunks), and so do its records, which are as many bytes;
-            // activations and their value do not overlap (lifetimes).
-            let out = unsafe { self.memory.bytes_mut(place, rows) };
-            kernels.quantize(info.format, x, width, out);
-        };
-        // SAFETY: in each of the blocks the rows are of this chunk (chunks) or from an earlier phase (barriers).
-        let read = |rows| unsafe { self.read(info.of, rows) };
-        match (info.groups, self.graph().value(info.of).rows) {
-            (Groups::Experts(route), Rows::Tokens) => GATHERED.with_borrow_mut(|x| {
-                let slots = self.slots(route);
-                x.clear();
-                for token in rows.clone().map(|slot| slots.token(slot)) {
-                    x.extend_from_slice(read(token..token + 1));
-                }
-                fill(x, rows);
-            }),
-            (Groups::Heads(heads), of) => GATHERED.with_borrow_mut(|gathered| {
-                let (x, all) = (read(rows.clone()), self.count(of));
-                for head in 0..heads {
-                    gathered.clear();
-                    for row in x.chunks_exact(heads * width) {
-                        gathered.extend_from_slice(&row[head * width..][..width]);
-                    }
-                    fill(gathered, head * all + rows.start..head * all + rows.end);
-                }
-            }),
-            _ => fill(read(rows.clone()), rows),
-        }
-    }
-
-    /// Chooses experts for some tokens.
-    fn route(&self, (logits, out): (&[f32], &mut [f32]), route: RouteId, kernels: &Kernels<'_>) {
-        let info = &self.graph().routes[route.0];
-        let (routing, bias) = (info.routing, info.bias.map(|bias| &self.graph().vectors[bias.0][..]));
-        let rows = logits.chunks_exact(info.experts).zip(out.chunks_exact_mut(2 * routing.chosen));
-        ROUTING.with_borrow_mut(|scratch| {
-            for (logits, out) in rows {
-                kernels.route(&mut RouteArgs { routing, logits, bias, out, scratch });
-            }
-        });
-    }
-
-    /// The sums over the experts of some tokens, given what was chosen for them.
-    fn combine(
-        &self,
-        x: ValueId,
-        (rows, choice): (Range<usize>, &[f32]),
-        out: &mut [f32],
-        kernels: &Kernels<'_>,
-    ) {
-        let info = self.graph().value(x);
-        let Rows::Slots(route) = info.rows else { return };
-        let (slots, chosen) = (self.slots(route), choice.len() / 2 / rows.len());
-        let tokens = rows.zip(choice.chunks_exact(2 * chosen)).zip(out.chunks_exact_mut(info.width));
-        for ((token, choice), acc) in tokens {
-            acc.fill(0.0);
-            for (&slot, &factor) in slots.of_token(token, chosen).iter().zip(&choice[chosen..]) {
-                // SAFETY: the sums of other slots are from an earlier phase: no phase has rows of both kinds (barriers).
-                let x = unsafe { self.read(x, slot..slot + 1) };
-                kernels.add_scaled(&mut AddScaledArgs { acc, x, factor });
-            }
-        }
     }
 
     /// The convolution of the tokens of one column tile, sequence by sequence.
@@ -269,5 +178,15 @@ fn copy_columns<'x>(rows: impl Iterator<Item = &'x [f32]>, columns: Columns, out
         for (i, out) in out.chunks_exact_mut(len).enumerate() {
             out.copy_from_slice(&x[first + i * stride..][..len]);
         }
+    }
+}
+
+/// The elements of `count` parts of `a` and of `b` in turns.
+fn join(a: &[f32], b: &[f32], count: usize, out: &mut [f32]) {
+    let [a_len, b_len] = [a, b].map(|x| x.len() / count);
+    let parts = a.chunks_exact(a_len).zip(b.chunks_exact(b_len));
+    for ((a, b), out) in parts.zip(out.chunks_exact_mut(a_len + b_len)) {
+        out[..a_len].copy_from_slice(a);
+        out[a_len..].copy_from_slice(b);
     }
 }

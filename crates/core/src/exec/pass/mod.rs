@@ -9,6 +9,7 @@
 //! - *barriers*: a phase begins when the one before has ended (`pool`).
 
 mod attend;
+mod experts;
 mod local;
 mod parts;
 mod product;

@@ -15,7 +15,7 @@ fn worst(scaling: Scaling, case: &str) -> f64 {
 
 #[test]
 fn frequencies_agree_with_the_fixtures() {
-    let yarn = |factor, betas| Scaling::Yarn { factor, original: 4096.0, betas };
+    let yarn = |factor, betas| Scaling::Yarn { factor, original: 4096.0, betas, log_multiplier: None };
     let cases = [
         (Scaling::Linear(4.0), "rope_table_linear"),
         (yarn(4.0, (32.0, 1.0)), "rope_table_yarn"),
@@ -30,7 +30,7 @@ fn frequencies_agree_with_the_fixtures() {
 #[test]
 fn yarn_raises_the_magnitude() {
     let factor = Fixture::open("ops/ops.safetensors").f32("rope_table_yarn.attention_factor").data[0];
-    let yarn = Scaling::Yarn { factor: 4.0, original: 4096.0, betas: (32.0, 1.0) };
+    let yarn = Scaling::Yarn { factor: 4.0, original: 4096.0, betas: (32.0, 1.0), log_multiplier: None };
     assert!((yarn.magnitude() - f64::from(factor)).abs() < 1e-6);
     assert_eq!(Scaling::Linear(4.0).magnitude(), 1.0);
 }
