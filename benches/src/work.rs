@@ -212,6 +212,7 @@ impl<T: Cached> Work for Attention<T> {
                 visible: Visible { end: self.positions, window: None },
                 scale: 0.125,
                 soft_cap: None,
+                sinks: None,
                 q: &self.q,
                 out: AttentionOut::Whole(&mut self.out),
                 scratch: &mut self.scratch,

@@ -30,8 +30,9 @@ fn program_with(runtime: &Arc<Runtime>, window: Option<usize>) -> Program {
     let table = g.matrix("table", Format::F32, VOCABULARY, WIDTH);
     let x = g.embed("x", table);
     let state = g.kv_state(KvShape { heads: 4, k_dim: 16, v_dim: 16 }, window);
-    let context =
-        g.attention("context", (x, x, x), AttentionInfo { state, scale: 0.25, soft_cap: None }).unwrap();
+    let context = g
+        .attention("context", (x, x, x), AttentionInfo { state, scale: 0.25, soft_cap: None, sinks: None })
+        .unwrap();
     let y = g.add("sum", context, x).unwrap();
     let y = g.select_outputs("rows", y).unwrap();
     let logits = g.linear("logits", y, table, None).unwrap();

@@ -38,7 +38,7 @@ fn graph(bias: Option<Vec<f32>>, window: Option<usize>, pairs: RopePairs) -> Gra
     let x = g.embed("x", embedding);
     let q = g.rope("q", x, rope).unwrap();
     let state = g.kv_state(KvShape { heads: 4, k_dim: 8, v_dim: 8 }, window);
-    let info = AttentionInfo { state, scale: 0.4, soft_cap: None };
+    let info = AttentionInfo { state, scale: 0.4, soft_cap: None, sinks: None };
     let context = g.attention("context", (q, q, x), info).unwrap();
     let y = g.add("sum", context, x).unwrap();
     let y = g.select_outputs("rows", y).unwrap();
@@ -110,7 +110,7 @@ fn layer(width: usize, heads: usize, head_dim: usize) -> (Graph, Vec<Matrix>) {
         qkv.push(if name == "v" { y } else { g.rope(&format!("{name}_rope"), y, rope).unwrap() });
     }
     let state = g.kv_state(KvShape { heads, k_dim: head_dim, v_dim: head_dim }, None);
-    let info = AttentionInfo { state, scale: 0.1, soft_cap: None };
+    let info = AttentionInfo { state, scale: 0.1, soft_cap: None, sinks: None };
     let context = g.attention("context", (qkv[0], qkv[1], qkv[2]), info).unwrap();
     let weight = matrix(&mut g, "o", width, heads * head_dim);
     let y = g.linear("o", context, weight, None).unwrap();
@@ -207,7 +207,7 @@ fn graphs_check_their_shapes() {
     let error = g.rms_norm("norm", x, short, 1e-5).unwrap_err();
     assert_eq!(error.to_string(), "blk.3.norm: norm weights is 31, expected 32");
     let state = g.kv_state(KvShape { heads: 3, k_dim: 8, v_dim: 8 }, None);
-    let info = AttentionInfo { state, scale: 1.0, soft_cap: None };
+    let info = AttentionInfo { state, scale: 1.0, soft_cap: None, sinks: None };
     assert!(g.attention("attention", (x, x, x), info).is_err());
     assert!(g.finish(x).is_err(), "logits need a row per output");
 }

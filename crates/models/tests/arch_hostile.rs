@@ -101,6 +101,7 @@ fn changes(key: &str, value: Value<'_>, layers: usize) -> Vec<Change> {
             all.push(change("the contrary", ty::BOOL, vec![u8::from(!x)], false));
             all.push(change("a number", ty::U32, u32s(1), read));
         }
+        Value::Str(_) => all.push(change("a number", ty::U32, u32s(1), read)),
         other => panic!("{key}: {other:?} needs changes of its own"),
     }
     all

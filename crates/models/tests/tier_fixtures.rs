@@ -122,8 +122,15 @@ fn quantized_models_are_as_near_to_the_truth_as_llama_cpp() {
 }
 
 /// Files of llama.cpp's quantizer, whose tensors have several types and rows of odd widths.
-const QUANTIZED_ARCHITECTURES: [&str; 6] =
-    ["gemma3-Q4_1", "granite-Q8_0", "lfm2-Q5_0", "lfm2moe-IQ4_NL", "mixtral-MXFP4_MOE", "qwen3moe-Q4_0"];
+const QUANTIZED_ARCHITECTURES: [&str; 7] = [
+    "gemma3-Q4_1",
+    "gptoss-MXFP4_MOE",
+    "granite-Q8_0",
+    "lfm2-Q5_0",
+    "lfm2moe-IQ4_NL",
+    "mixtral-MXFP4_MOE",
+    "qwen3moe-Q4_0",
+];
 
 #[test]
 fn quantized_architectures_are_as_near_to_the_truth_as_llama_cpp() {

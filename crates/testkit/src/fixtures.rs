@@ -12,9 +12,10 @@ pub fn dir() -> PathBuf {
 }
 
 /// The folders of `arch` whose models are supported.
-pub const ARCHITECTURES: [&str; 14] = [
+pub const ARCHITECTURES: [&str; 15] = [
     "deepseek2",
     "gemma3",
+    "gptoss",
     "granite",
     "lfm2",
     "lfm2moe",

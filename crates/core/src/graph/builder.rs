@@ -294,7 +294,11 @@ impl GraphBuilder {
         self.expect(name, "elements of values", shape.heads * shape.v_dim, self.shape(v).1)?;
         let group = (shape.heads * shape.k_dim).max(1);
         self.expect(name, "query elements past whole groups of KV heads", 0, width % group)?;
-        let out = width / shape.k_dim.max(1) * shape.v_dim;
+        let heads = width / shape.k_dim.max(1);
+        if let Some(sinks) = info.sinks {
+            self.expect(name, "sinks", heads, self.vectors[sinks.0].len())?;
+        }
+        let out = heads * shape.v_dim;
         Ok(self.push(name, Op::Attention { q, k, v, info }, rows, out))
     }
 

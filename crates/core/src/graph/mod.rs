@@ -129,6 +129,10 @@ pub struct AttentionInfo {
     pub scale: f32,
     /// What scores are capped to after it, if anything.
     pub soft_cap: Option<f32>,
+    /// A score of no key for each query head, if there are any.
+    ///
+    /// Source: Xiao et al., "Efficient Streaming Language Models with Attention Sinks", 2023.
+    pub sinks: Option<VectorId>,
 }
 
 /// A convolution over the tokens of a sequence.

@@ -23,7 +23,7 @@ fn layer(formats: [Format; 3]) -> Graph {
     let q = g.rope("q_rope", qkv[0], rope).unwrap();
     let k = g.rope("k_rope", qkv[1], rope).unwrap();
     let state = g.kv_state(KvShape { heads, k_dim: dim, v_dim: dim }, None);
-    let info = AttentionInfo { state, scale: 0.125, soft_cap: None };
+    let info = AttentionInfo { state, scale: 0.125, soft_cap: None, sinks: None };
     let context = g.attention("attention", (q, k, qkv[2]), info).unwrap();
     let out = g.matrix("out", formats[0], width, width);
     let y = g.linear("out", context, out, None).unwrap();

@@ -36,6 +36,8 @@ pub(super) struct Attention {
     pub(super) window: Option<usize>,
     /// How queries and keys are normalised.
     pub(super) qk_norm: QkNorm,
+    /// Whether there is a sink for every head.
+    pub(super) sinks: bool,
 }
 
 /// A graph as its layers are added one by one.
@@ -125,7 +127,12 @@ impl<'a, 'f> Decoder<'a, 'f> {
         };
         let shape = KvShape { heads: kv_heads, k_dim: p.k_dim, v_dim: p.v_dim };
         let state = self.g.kv_state(shape, attention.window);
-        let info = AttentionInfo { state, scale: p.scale, soft_cap: p.score_cap };
+        let sinks = self.tensor("attn_sinks", "weight");
+        let sinks = match attention.sinks {
+            true => Some(self.source.vector(&mut self.g, &sinks, heads)?),
+            false => None,
+        };
+        let info = AttentionInfo { state, scale: p.scale, soft_cap: p.score_cap, sinks };
         let context = self.g.attention("attention", (q, k, v), info)?;
         self.linear("attn_output", context, (p.hidden, heads * p.v_dim))
     }

@@ -38,7 +38,7 @@ pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     };
     for (layer, &window) in windows.iter().enumerate() {
         let rope = Some(if window.is_some() { local } else { global });
-        let attention = Attention { rope, window, qk_norm: QkNorm::Heads };
+        let attention = Attention { rope, window, qk_norm: QkNorm::Heads, sinks: false };
         d.begin(layer);
         let h = d.norm("attn_norm", x)?;
         let y = d.attention(h, &attention)?;

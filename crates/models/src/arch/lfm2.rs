@@ -20,7 +20,8 @@ pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     let mut d = Decoder::new(source, &params);
     let mut x = d.embed(1.0)?;
     let rope = d.rope(rope::embedding(source, &params, RopePairs::Half)?)?;
-    let attention = Attention { rope: Some(rope), window: params.window, qk_norm: QkNorm::Heads };
+    let attention =
+        Attention { rope: Some(rope), window: params.window, qk_norm: QkNorm::Heads, sinks: false };
     for layer in 0..params.layers {
         d.begin(layer);
         let h = d.norm("attn_norm", x)?;

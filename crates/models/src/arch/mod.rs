@@ -3,6 +3,7 @@
 mod decoder;
 mod deepseek2;
 mod gemma3;
+mod gpt_oss;
 mod granite;
 mod lfm2;
 mod llama;
@@ -34,9 +35,10 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 12] = [
+const ARCHITECTURES: [(&str, Build); 13] = [
     ("deepseek2", deepseek2::build),
     ("gemma3", gemma3::build),
+    ("gpt-oss", gpt_oss::build),
     ("granite", granite::build),
     ("lfm2", lfm2::build),
     ("lfm2moe", lfm2::build),

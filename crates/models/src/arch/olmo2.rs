@@ -29,7 +29,7 @@ pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     };
     for (layer, &window) in windows.iter().enumerate() {
         let rope = Some(if window.is_some() { local } else { global });
-        let attention = Attention { rope, window, qk_norm: QkNorm::Rows };
+        let attention = Attention { rope, window, qk_norm: QkNorm::Rows, sinks: false };
         d.begin(layer);
         let y = d.attention(x, &attention)?;
         let y = d.norm("post_attention_norm", y)?;

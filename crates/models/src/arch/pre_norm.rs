@@ -14,10 +14,18 @@ pub(super) struct PreNorm {
     pub(super) pairs: RopePairs,
     /// How queries and keys are normalised.
     pub(super) qk_norm: QkNorm,
+    /// Whether attention has a sink for every head.
+    pub(super) sinks: bool,
     /// The layers from one without rotation to the next, if there are any.
     pub(super) no_rope_interval: Option<usize>,
     /// How experts are chosen; a model with experts is an error without it.
     pub(super) experts: Option<RoutingDefaults>,
+    /// The layers from one that sees all positions to the next, if not all have the window that the file may state.
+    pub(super) global_interval: Option<usize>,
+    /// The norm before the feed-forward network.
+    pub(super) ffn_norm: &'static str,
+    /// The activation of the feed-forward network.
+    pub(super) activation: Activation,
     /// The factor of the embedding.
     pub(super) embedding_scale: f32,
     /// The factor of what a layer adds to the residual stream.
@@ -32,8 +40,12 @@ impl PreNorm {
         PreNorm {
             pairs,
             qk_norm: QkNorm::None,
+            sinks: false,
             no_rope_interval: None,
             experts: None,
+            global_interval: None,
+            ffn_norm: "ffn_norm",
+            activation: Activation::Silu,
             embedding_scale: 1.0,
             residual_scale: 1.0,
             logit_scale: 1.0,
@@ -54,17 +66,21 @@ impl PreNorm {
         let mut d = Decoder::new(source, &params);
         let mut x = d.embed(self.embedding_scale)?;
         let rope = d.rope(rope::embedding(source, &params, self.pairs)?)?;
-        for layer in 0..params.layers {
+        let windows = match self.global_interval {
+            Some(interval) => params.windows(source, interval)?,
+            None => vec![params.window; params.layers],
+        };
+        for (layer, window) in windows.into_iter().enumerate() {
             let rotated = self.no_rope_interval.is_none_or(|interval| (layer + 1) % interval != 0);
             let rope = rotated.then_some(rope);
-            let attention = Attention { rope, window: params.window, qk_norm: self.qk_norm };
+            let attention = Attention { rope, window, qk_norm: self.qk_norm, sinks: self.sinks };
             d.begin(layer);
             let h = d.norm("attn_norm", x)?;
             let y = d.attention(h, &attention)?;
             let y = d.scale("attn_scaled", y, self.residual_scale);
             let after = d.add("attn_residual", x, y)?;
-            let h = d.norm("ffn_norm", after)?;
-            let y = d.feed_forward_of(h, experts.as_ref(), Activation::Silu)?;
+            let h = d.norm(self.ffn_norm, after)?;
+            let y = d.feed_forward_of(h, experts.as_ref(), self.activation)?;
             let y = d.scale("ffn_scaled", y, self.residual_scale);
             x = d.end(after, y)?;
         }

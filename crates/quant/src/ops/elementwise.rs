@@ -60,6 +60,10 @@ pub enum Activation {
     Silu,
     /// The GELU in its tanh form.
     GeluTanh,
+    /// `g * sigmoid(1.702 g)` with `g = min(x, 7)`, and one more than the factor, which is clamped to -7..=7 before.
+    ///
+    /// Source: OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025.
+    ClampedSilu,
 }
 
 /// An operation on one value.
@@ -142,6 +146,25 @@ impl Binary for GeluTanhGate {
     }
 }
 
+#[derive(Clone, Copy)]
+struct ClampedSiluGate;
+
+impl ClampedSiluGate {
+    const ALPHA: f32 = 1.702;
+    const LIMIT: f32 = 7.0;
+}
+
+impl Binary for ClampedSiluGate {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, gate: S::F, up: S::F) -> S::F {
+        let limit = s.splat(Self::LIMIT);
+        let below = |x: S::F| s.select(s.lt(limit, x), limit, x);
+        let (gate, up) = (below(gate), s.max(below(up), s.neg(limit)));
+        let weight = math::sigmoid(s, s.mul(gate, s.splat(Self::ALPHA)));
+        s.mul(s.mul(gate, weight), s.add(up, s.splat(1.0)))
+    }
+}
+
 #[inline(always)]
 fn update<S: Simd>(s: S, acc: &mut [f32], x: &[f32], op: impl Binary) {
     assert_eq!(acc.len(), x.len(), "lengths of the operands");
@@ -204,5 +227,6 @@ pub fn gated<S: Simd>(s: S, args: &mut GatedArgs<'_>) {
     match args.activation {
         Activation::Silu => update(s, args.gate, args.up, SiluGate),
         Activation::GeluTanh => update(s, args.gate, args.up, GeluTanhGate),
+        Activation::ClampedSilu => update(s, args.gate, args.up, ClampedSiluGate),
     }
 }

@@ -119,9 +119,8 @@ fn attention_agrees_with_the_fixtures() {
     let mut tested = 0;
     for case in f.cases("sdpa_") {
         let number = |name: &str| f.f32(&format!("{case}.{name}")).data[0];
-        if f.has(&format!("{case}.sinks")) {
-            continue;
-        }
+        let sinks = format!("{case}.sinks");
+        let sinks = f.has(&sinks).then(|| f.f32(&sinks).data);
         tested += 1;
         let (q, k) = (f.f32(&format!("{case}.q")), f.f32(&format!("{case}.k")));
         let expected = f.f32(&format!("{case}.out"));
@@ -143,6 +142,7 @@ fn attention_agrees_with_the_fixtures() {
                     visible,
                     scale: number("scale"),
                     soft_cap: Some(number("softcap")).filter(|&cap| cap != 0.0),
+                    sinks: sinks.as_ref().map(|sinks| &sinks[head * heads / kv_heads..][..heads / kv_heads]),
                     q: &q.row(t)[head * group..][..group],
                     out: AttentionOut::Whole(&mut out),
                     scratch: &mut AttentionScratch::new(),
@@ -156,7 +156,7 @@ fn attention_agrees_with_the_fixtures() {
             }
         }
     }
-    assert_eq!(tested, 8);
+    assert_eq!(tested, 9);
 }
 
 /// Softmax attention in f64, all keys at once.
@@ -191,6 +191,7 @@ fn attention_is_right_across_chunks_and_windows() {
             visible: Visible { end: visible.end, window: Some(visible.len()) },
             scale: 0.2,
             soft_cap: None,
+            sinks: None,
             q: &q,
             out: AttentionOut::Whole(&mut out),
             scratch: &mut AttentionScratch::new(),
@@ -216,6 +217,7 @@ fn no_visible_key_gives_zeros() {
         visible: Visible { end: 0, window: None },
         scale: 1.0,
         soft_cap: None,
+        sinks: None,
         q: &[1.0; 4],
         out: AttentionOut::Whole(&mut out),
         scratch: &mut AttentionScratch::new(),

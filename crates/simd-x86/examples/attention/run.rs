@@ -92,6 +92,7 @@ fn seconds<T: Cached>(ops: &Ops, cache: &Cache<T>, (tokens, queries): (usize, us
                 visible: Visible { end: DEPTH + 1 - tokens, window: None },
                 scale: 0.1,
                 soft_cap: None,
+                sinks: None,
                 q: &q,
                 out: AttentionOut::Whole(&mut out),
                 scratch: &mut scratch,

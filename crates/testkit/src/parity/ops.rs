@@ -92,7 +92,7 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
             // SAFETY: the tier is available.
             add_scaled(&|args| unsafe { (tier.kernels.ops.add_scaled)(args) })
         });
-        for activation in [Activation::Silu, Activation::GeluTanh] {
+        for activation in [Activation::Silu, Activation::GeluTanh, Activation::ClampedSilu] {
             let gated = |run: &dyn Fn(&mut GatedArgs<'_>)| {
                 let mut gate = x.clone();
                 run(&mut GatedArgs { activation, gate: &mut gate, up: &y });
@@ -325,11 +325,24 @@ fn tile_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>, pages: KvPage
         (3, 4, 255, Some(1), None),
     ];
     for (tokens, queries, end, window, soft_cap) in tiles {
+        let sinks = values(queries, rng);
+        let sinks = (tokens % 2 == 1).then_some(&sinks[..]);
         let q = values(tokens * queries * k_dim, rng);
         let visible = Visible { end, window };
         let attend = |out: AttentionOut<'_>, run: &dyn Fn(&mut AttentionArgs<'_, T>)| {
             let (scale, scratch) = (0.05, &mut AttentionScratch::new());
-            run(&mut AttentionArgs { pages, head: 0, tokens, visible, scale, soft_cap, q: &q, out, scratch });
+            run(&mut AttentionArgs {
+                pages,
+                head: 0,
+                tokens,
+                visible,
+                scale,
+                soft_cap,
+                sinks,
+                q: &q,
+                out,
+                scratch,
+            });
         };
         let mut expected = vec![f32::NAN; tokens * queries * v_dim];
         attend(AttentionOut::Whole(&mut expected), &T::scalar_attention);
@@ -345,7 +358,9 @@ fn tile_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>, pages: KvPage
             attend(AttentionOut::Parts { chunks, parts: &mut parts }, &run);
             let mut merged = vec![f32::NAN; expected.len()];
             // SAFETY: the tier is available.
-            unsafe { (ops.merge_attention)(&mut MergeArgs { v_dim, parts: &parts, out: &mut merged }) };
+            unsafe {
+                (ops.merge_attention)(&mut MergeArgs { v_dim, parts: &parts, sinks, out: &mut merged })
+            };
             for (how, got) in [("whole", whole), ("merged", merged)] {
                 failures
                     .extend(difference(&got, &expected).map(|d| format!("{} {case} {how}: {d}", tier.label)));
@@ -405,6 +420,7 @@ fn attention_cases<T: Elem>(tiers: &[Tier], failures: &mut Vec<String>) {
                         visible: Visible { end: visible.end, window: Some(visible.len()) },
                         scale,
                         soft_cap: None,
+                        sinks: None,
                         q: &q,
                         out: AttentionOut::Whole(&mut out),
                         scratch: &mut AttentionScratch::new(),

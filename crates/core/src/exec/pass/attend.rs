@@ -188,6 +188,8 @@ impl Pass<'_> {
             queries.extend_from_slice(&q[piece.head * len..][..len]);
         }
         results.resize(queries.len() / shape.k_dim * shape.v_dim, 0.0);
+        let group = len / shape.k_dim;
+        let sinks = info.sinks.map(|sinks| &self.graph().vectors[sinks.0][piece.head * group..][..group]);
         let visible = Visible { end: self.batch.positions[tokens.start] + 1, window };
         let chunks = visible.chunks(tokens.len());
         let mut run = |out: AttentionOut<'_>| {
@@ -195,7 +197,7 @@ impl Pass<'_> {
             let (q, scratch) = (&queries[..], &mut *kernel);
             T::attention(
                 kernels,
-                &mut AttentionArgs { pages, head, tokens, visible, scale, soft_cap, q, out, scratch },
+                &mut AttentionArgs { pages, head, tokens, visible, scale, soft_cap, sinks, q, out, scratch },
             );
         };
         if piece.cut.pieces == 1 {
@@ -217,7 +219,7 @@ impl Pass<'_> {
             // SAFETY: all pieces of the item have ended: each ended by an addition to the count, of which this was the
             // last, so that their writes are seen here and nobody writes the parts any more.
             let parts = unsafe { self.memory.parts(base..base + chunks.len() * len) };
-            kernels.merge_attention(&mut MergeArgs { v_dim, parts, out: results });
+            kernels.merge_attention(&mut MergeArgs { v_dim, parts, sinks, out: results });
         }
         self.store(results, piece, out);
     }

@@ -94,7 +94,7 @@ impl Decoder<'_, '_> {
         let k = self.g.join_heads("k", (v, k_rotated), 1)?;
         let shape = KvShape { heads: 1, k_dim: kv_rank + rotated, v_dim: kv_rank };
         let state = self.g.kv_state(shape, None);
-        let info = AttentionInfo { state, scale, soft_cap: None };
+        let info = AttentionInfo { state, scale, soft_cap: None, sinks: None };
         let context = self.g.attention("attention", (q, k, v), info)?;
         let context = self.head_linear("attn_v_b", context, (heads, v_dim, kv_rank))?;
         self.linear("attn_output", context, (hidden, heads * v_dim))

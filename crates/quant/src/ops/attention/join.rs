@@ -66,16 +66,32 @@ fn join_values<S: Simd>(s: S, scale: Scale, values: &[[f32; LANES]], out: &mut [
     }
 }
 
-/// Divides the values of a row by the sum of their weights; zeros without a key.
+/// Divides the values of row `i` of sixteen by the sum of their weights, which its sink joins before; zeros without a key.
 #[inline(always)]
-fn divide<S: Simd>(s: S, sum: f32, out: &mut [f32]) {
+fn divide<S: Simd>(s: S, states: &States, i: usize, sink: Option<f32>, out: &mut [f32]) {
+    let (max, mut sum) = (states.max[i], states.sum[i]);
     if sum == 0.0 {
         return out.fill(0.0);
+    }
+    if let Some(sink) = sink {
+        let all = s.max(s.splat(max), s.splat(sink));
+        let old = math::exp(s, s.sub(s.splat(max), all));
+        let new = math::exp(s, s.sub(s.splat(sink), all));
+        for out in out.chunks_mut(LANES) {
+            s.store_part(s.mul(s.load_part(out), old), out);
+        }
+        sum = s.to_array(s.fma(s.splat(sum), old, new))[0];
     }
     let inv = s.splat(1.0 / sum);
     for out in out.chunks_mut(LANES) {
         s.store_part(s.mul(s.load_part(out), inv), out);
     }
+}
+
+/// The sink of a row, if there are any: those of the queries of a token, whose rows lie one after the other.
+#[inline(always)]
+fn sink(sinks: Option<&[f32]>, row: usize) -> Option<f32> {
+    sinks.map(|sinks| sinks[row % sinks.len()])
 }
 
 /// Joins the chunk in the buffers to the results so far.
@@ -94,10 +110,15 @@ pub(super) fn add_chunk<S: Simd>(s: S, buffers: &mut Buffers<'_>, v_dim: usize, 
 
 /// Turns the results so far into the results.
 #[inline(always)]
-pub(super) fn finish<S: Simd>(s: S, buffers: &Buffers<'_>, v_dim: usize, out: &mut [f32]) {
-    for (out, states) in out.chunks_mut(LANES * v_dim).zip(buffers.states.iter()) {
-        for (out, sum) in out.chunks_exact_mut(v_dim).zip(states.joined.sum) {
-            divide(s, sum, out);
+pub(super) fn finish<S: Simd>(
+    s: S,
+    buffers: &Buffers<'_>,
+    (v_dim, sinks): (usize, Option<&[f32]>),
+    out: &mut [f32],
+) {
+    for (block, (out, states)) in out.chunks_mut(LANES * v_dim).zip(buffers.states.iter()).enumerate() {
+        for (i, out) in out.chunks_exact_mut(v_dim).enumerate() {
+            divide(s, &states.joined, i, sink(sinks, block * LANES + i), out);
         }
     }
 }
@@ -126,6 +147,8 @@ pub struct MergeArgs<'a> {
     pub v_dim: usize,
     /// The parts of all visible chunks: `[chunks, rows]` of [`part_len`] elements.
     pub parts: &'a [f32],
+    /// As [`AttentionArgs::sinks`](super::AttentionArgs::sinks).
+    pub sinks: Option<&'a [f32]>,
     /// The results: `[rows, v_dim]`.
     pub out: &'a mut [f32],
 }
@@ -153,8 +176,8 @@ pub fn merge_attention<S: Simd>(s: S, args: &mut MergeArgs<'_>) {
                 join_values(s, scale, part[LANES..].as_chunks().0, out);
             }
         }
-        for (out, sum) in out.chunks_exact_mut(v_dim).zip(states.joined.sum) {
-            divide(s, sum, out);
+        for (i, out) in out.chunks_exact_mut(v_dim).enumerate() {
+            divide(s, &states.joined, i, sink(args.sinks, block * LANES + i), out);
         }
     }
 }

@@ -84,6 +84,8 @@ pub struct AttentionArgs<'a, T> {
     pub scale: f32,
     /// What scores are capped to after it, if anything: [`soft_cap`](crate::num::math::soft_cap).
     pub soft_cap: Option<f32>,
+    /// A score of no key for each query of a token, which joins the sum of the weights.
+    pub sinks: Option<&'a [f32]>,
     /// The queries of the tokens that share the KV head: `[tokens, queries, k_dim]`.
     pub q: &'a [f32],
     /// The results.
@@ -94,9 +96,12 @@ pub struct AttentionArgs<'a, T> {
 
 /// `out = softmax(scale * q . k) v` over the visible positions; zeros if there are none.
 ///
+/// With sinks, the softmax is over the scores and the sink of the query; if no key is visible the result is zero all the same.
+///
 /// Scores are FMA chains over increasing elements, times `scale`, then capped. Keys are taken in chunks of [`CHUNK_KEYS`] at
 /// absolute positions: maximum, `p = exp(score - max)`, 16-lane sum of `p` by position, values as FMA chains over
-/// increasing positions. Chunks are merged in increasing order.
+/// increasing positions. Chunks are merged in increasing order, then the sink joins: `M' = max(M, sink)`, values and sum are
+/// scaled by `exp(M - M')` and `exp(sink - M')` is added to the sum.
 ///
 /// How many tokens are in a tile, how many rows, keys and elements are worked on side by side, and whether the chunks are
 /// merged here or by [`merge_attention`], changes nothing in the order of the operations of a result.
@@ -108,7 +113,8 @@ pub fn attention<S: Simd, T: KvElem>(s: S, args: &mut AttentionArgs<'_, T>) {
     let shape = args.pages.shape();
     let rows = rows_of(args);
     let source = Floats { pages: args.pages, head: args.head, rows, q: args.q };
-    run(s, &source, shape.v_dim, &mut args.scratch.buffers(rows.count, shape).0, &mut args.out);
+    let buffers = &mut args.scratch.buffers(rows.count, shape).0;
+    run(s, &source, (shape.v_dim, args.sinks), buffers, &mut args.out);
 }
 
 /// As [`attention`], over a cache of type q8_0: the query is quantized in blocks of 32 as activations are
@@ -126,7 +132,7 @@ pub fn attention_q8_0<S: Dot>(s: S, args: &mut AttentionArgs<'_, Q8Unit>) {
     records.clear();
     records.extend(args.q.as_chunks().0.iter().map(Q8x32::quantize));
     let source = Codes { pages: args.pages, head: args.head, rows, q: records };
-    run(s, &source, shape.v_dim, &mut buffers, &mut args.out);
+    run(s, &source, (shape.v_dim, args.sinks), &mut buffers, &mut args.out);
 }
 
 /// The rows of a call.
@@ -161,7 +167,7 @@ trait Source<S> {
 fn run<S: Simd>(
     s: S,
     source: &impl Source<S>,
-    v_dim: usize,
+    (v_dim, sinks): (usize, Option<&[f32]>),
     buffers: &mut Buffers<'_>,
     out: &mut AttentionOut<'_>,
 ) {
@@ -174,7 +180,7 @@ fn run<S: Simd>(
                 run_chunk(s, source, chunk, buffers);
                 join::add_chunk(s, buffers, v_dim, out);
             }
-            join::finish(s, buffers, v_dim, out);
+            join::finish(s, buffers, (v_dim, sinks), out);
         }
         AttentionOut::Parts { chunks, parts } => {
             let len = rows.count * part_len(v_dim);

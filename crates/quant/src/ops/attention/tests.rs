@@ -121,6 +121,7 @@ impl Cache {
                 visible,
                 scale: 0.3,
                 soft_cap: None,
+                sinks: None,
                 q,
                 out,
                 scratch,
@@ -174,7 +175,10 @@ fn joined_parts_have_the_bits_of_the_whole() {
             cache.attend(case, &queries(case), AttentionOut::Parts { chunks, parts });
         }
         let mut out = vec![f32::NAN; tokens * per_token * SHAPE.v_dim];
-        merge_attention(Scalar, &mut MergeArgs { v_dim: SHAPE.v_dim, parts: &parts, out: &mut out });
+        merge_attention(
+            Scalar,
+            &mut MergeArgs { v_dim: SHAPE.v_dim, parts: &parts, sinks: None, out: &mut out },
+        );
         assert_eq!(bits(&out), bits(&expected(case)), "{case:?}");
     }
 }
@@ -240,6 +244,7 @@ fn rows_over_q8_0_have_the_bits_of_the_definition() {
             visible,
             scale,
             soft_cap: None,
+            sinks: None,
             q: &q,
             out: whole,
             scratch,
