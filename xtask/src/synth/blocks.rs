@@ -16,10 +16,10 @@ use rand_chacha::rand_core::Rng;
 /// The smallest 6-bit sub-block scale that is used; the largest is 63.
 const MIN_SCALE: u8 = 32;
 
-/// The weights of a norm, F32 with this standard deviation around one.
-pub(super) fn fill_norm(spread: f32, rng: &mut ChaCha8Rng, bytes: &mut [u8]) {
+/// Values in F32 with a standard deviation around a mean, both given.
+pub(super) fn fill_around(center: f32, spread: f32, rng: &mut ChaCha8Rng, bytes: &mut [u8]) {
     rng.fill_bytes(bytes);
-    floats(bytes, |random| (1.0 + spread * random).to_le_bytes());
+    floats(bytes, |random| (center + spread * random).to_le_bytes());
 }
 
 /// Fills `bytes`, whole blocks, with values of standard deviation `spread` around zero.

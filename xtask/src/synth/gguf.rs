@@ -66,6 +66,12 @@ impl Header {
         self.metadata.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     }
 
+    /// Adds an array of truth values.
+    pub(super) fn bools(&mut self, key: &str, values: &[bool]) {
+        self.array(key, kind::BOOL, values.len());
+        self.metadata.extend(values.iter().map(|&value| u8::from(value)));
+    }
+
     /// Adds a tensor, whose data follow those of the tensor before, both padded to [`ALIGNMENT`]. `dims` starts with the
     /// elements of a row, which are whole blocks.
     pub(super) fn tensor(&mut self, name: &str, dims: &[u32], format: Format) {

@@ -1,6 +1,6 @@
 //! Which tensor gets which format.
 //!
-//! Source: the choices of llama.cpp's quantizer for dense llamas (`llama_tensor_get_type` in `src/llama-quant.cpp`).
+//! Source: the choices of llama.cpp's quantizer (`llama_tensor_get_type` in `src/llama-quant.cpp`).
 
 use cera_quant::Format;
 
@@ -78,11 +78,13 @@ impl Mix {
     /// The format of a tensor; `pure` keeps the embedding and the head from getting a finer one.
     pub(super) fn format_of(self, tensor: &Tensor, shape: &Shape, pure: bool) -> Format {
         let wanted = match (tensor.role, self) {
-            (Role::Norm, _) => return Format::F32,
+            (Role::Unquantized, _) => return Format::F32,
             (Role::Vocabulary, _) if pure => self.base(),
             (Role::Vocabulary, _) => self.vocabulary_format(tensor, shape),
             (_, Mix::Plain(format)) => format,
-            (role, Mix::Mixed(row)) => row.finer(role).choose(tensor.layer, shape.layers).unwrap_or(row.base),
+            (role, Mix::Mixed(row)) => {
+                row.finer(role).choose(tensor.place, tensor.places).unwrap_or(row.base)
+            }
         };
         fitting(wanted, tensor.dims[0])
     }
@@ -136,7 +138,7 @@ impl MixRow {
             Role::AttnV => &self.finer[0],
             Role::FfnDown => &self.finer[1],
             Role::AttnOutput => &self.finer[2],
-            Role::Other | Role::Norm | Role::Vocabulary => &Never,
+            Role::Other | Role::Unquantized | Role::Vocabulary => &Never,
         }
     }
 }

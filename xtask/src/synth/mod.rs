@@ -1,4 +1,4 @@
-//! `xtask synth`: a llama model with random weights of a given shape and type, in a GGUF file that other engines load too.
+//! `xtask synth`: a model with random weights of a given shape and type, in a GGUF file that other engines load too.
 //!
 //! The same arguments give the same bytes. Weights have the spread that keeps activations near 1: a standard deviation of
 //! one over the square root of the inputs (0.022 for 2048), norms near 1. What the model says means nothing; how long it
@@ -158,7 +158,9 @@ fn write_tensor(file: &mut impl Write, tensor: &Tensor, format: Format, rng: &mu
     while left > 0 {
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         match tensor.role {
-            Role::Norm => blocks::fill_norm(tensor.spread, rng, &mut buffer[..take]),
+            Role::Unquantized => {
+                blocks::fill_around(tensor.center, tensor.spread, rng, &mut buffer[..take]);
+            }
             _ => blocks::fill(format, tensor.spread, rng, &mut buffer[..take])?,
         }
         file.write_all(&buffer[..take])?;

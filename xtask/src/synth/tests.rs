@@ -32,7 +32,7 @@ fn values_of_every_format_have_the_wanted_spread() {
 #[test]
 fn norms_are_near_one() {
     let mut bytes = vec![0; 4 * 1024];
-    blocks::fill_norm(0.02, &mut ChaCha8Rng::seed_from_u64(1), &mut bytes);
+    blocks::fill_around(1.0, 0.02, &mut ChaCha8Rng::seed_from_u64(1), &mut bytes);
     let values = bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value));
     assert!(values.into_iter().all(|value| (value - 1.0).abs() < 0.05));
 }
@@ -103,5 +103,49 @@ fn tokens_are_distinct_and_merges_use_known_parts() {
         assert!(known.contains(left) && known.contains(right), "{merge}");
         assert_eq!(format!("{left}{right}"), *token);
         assert!(known.insert(token), "{token}");
+    }
+}
+
+#[test]
+fn mixtures_follow_the_quantizer_of_llama_cpp() {
+    // Routing, convolutions and vectors stay as they are; rows that fill no block of 256 get another format.
+    for (shape, name, format) in [
+        ("qwen3-30b-a3b", "blk.0.ffn_gate_inp.weight", Format::F32),
+        ("qwen3-30b-a3b", "blk.3.ffn_down_exps.weight", Format::Q6_K),
+        ("qwen3-30b-a3b", "blk.3.ffn_up_exps.weight", Format::Q4_K),
+        ("qwen3-next-80b-a3b", "blk.0.ssm_conv1d.weight", Format::F32),
+        ("qwen3-next-80b-a3b", "blk.0.ffn_gate_inp_shexp.weight", Format::F32),
+        ("qwen3-next-80b-a3b", "blk.0.ssm_ba.weight", Format::Q4_K),
+        ("qwen3-next-80b-a3b", "blk.2.attn_qkv.weight", Format::Q6_K),
+        ("qwen3-next-80b-a3b", "blk.0.attn_qkv.weight", Format::Q4_K),
+        ("lfm2-8b-a1b", "blk.0.shortconv.conv.weight", Format::F32),
+        ("lfm2-8b-a1b", "blk.2.exp_probs_b.bias", Format::F32),
+        ("deepseek-v2-lite", "blk.1.attn_k_b.weight", Format::Q5_0),
+        ("deepseek-v2-lite", "blk.1.attn_v_b.weight", Format::Q4_K),
+        ("deepseek-v2-lite", "blk.3.ffn_down_exps.weight", Format::Q8_0),
+        ("deepseek-v2-lite", "blk.2.ffn_down_exps.weight", Format::Q5_0),
+    ] {
+        assert_eq!(format_of(shape, "Q4_K_M", name), format, "{shape}: {name}");
+    }
+    // Of the six layers that have values, the third and the last get the finer format.
+    let finer: Vec<String> = formats("lfm2-8b-a1b", "Q4_K_M")
+        .into_iter()
+        .filter_map(|(name, format)| (name.contains("attn_v") && format == Format::Q6_K).then_some(name))
+        .collect();
+    assert_eq!(finer, ["blk.10.attn_v.weight", "blk.21.attn_v.weight"]);
+}
+
+#[test]
+fn mixtures_have_the_weights_of_the_models_that_they_are_named_for() {
+    for (name, layers, billions) in [
+        ("qwen3-30b-a3b", 48, 30.5),
+        ("qwen3-next-80b-a3b", 48, 79.7),
+        ("lfm2-8b-a1b", 24, 8.3),
+        ("deepseek-v2-lite", 27, 15.7),
+    ] {
+        let mut shape = Shape::named(name).expect("shape");
+        shape.layers = layers;
+        let weights: u64 = shape.tensors().iter().map(Tensor::elements).sum();
+        assert!((weights as f64 / 1e9 - billions).abs() < 0.1, "{name}: {weights}");
     }
 }
