@@ -203,7 +203,10 @@ fn missing_tensors_are_errors_that_name_them() {
                 "blk.0.ffn_up.weight" if file.tensor("blk.0.ffn_gate.weight").is_none() => {
                     "blk.0.ffn_gate.weight"
                 }
-                "blk.0.attn_qkv.weight" => "blk.0.attn_q.weight",
+                "blk.0.attn_qkv.weight" if file.tensor("blk.0.ssm_conv1d.weight").is_none() => {
+                    "blk.0.attn_q.weight"
+                }
+                "blk.0.ssm_ba.weight" => "blk.0.ssm_alpha.weight",
                 _ => tensor,
             };
             if !message.contains(named) {

@@ -12,7 +12,7 @@ use cera_testkit::fixtures;
 use common::TestRuntime;
 
 /// Sequences of both, and of a model that keeps everything.
-const MODELS: [&str; 3] = ["gemma3", "lfm2", "llama"];
+const MODELS: [&str; 5] = ["gemma3", "lfm2", "llama", "qwen35", "qwen3next"];
 
 fn load(name: &str, chunk: usize) -> Model {
     let path = fixtures::dir().join(format!("arch/{name}/model.gguf"));

@@ -122,14 +122,16 @@ fn quantized_models_are_as_near_to_the_truth_as_llama_cpp() {
 }
 
 /// Files of llama.cpp's quantizer, whose tensors have several types and rows of odd widths.
-const QUANTIZED_ARCHITECTURES: [&str; 7] = [
+const QUANTIZED_ARCHITECTURES: [&str; 9] = [
     "gemma3-Q4_1",
     "gptoss-MXFP4_MOE",
     "granite-Q8_0",
     "lfm2-Q5_0",
     "lfm2moe-IQ4_NL",
     "mixtral-MXFP4_MOE",
+    "qwen35moe-Q4_0",
     "qwen3moe-Q4_0",
+    "qwen3next-Q8_0",
 ];
 
 #[test]

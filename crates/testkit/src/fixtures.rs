@@ -12,7 +12,7 @@ pub fn dir() -> PathBuf {
 }
 
 /// The folders of `arch` whose models are supported.
-pub const ARCHITECTURES: [&str; 15] = [
+pub const ARCHITECTURES: [&str; 18] = [
     "deepseek2",
     "gemma3",
     "gptoss",
@@ -26,7 +26,10 @@ pub const ARCHITECTURES: [&str; 15] = [
     "phi3",
     "qwen2",
     "qwen3",
+    "qwen35",
+    "qwen35moe",
     "qwen3moe",
+    "qwen3next",
     "smollm3",
 ];
 

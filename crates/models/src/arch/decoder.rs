@@ -1,14 +1,16 @@
 //! The parts that the layers of a decoder are put together from.
 
+mod delta_net;
 mod experts;
 mod latent;
 
 use std::ops::Range;
 
-use cera_core::graph::{AttentionInfo, GraphBuilder, RopeId, RopeInfo, ValueId, VectorId};
+use cera_core::graph::{AttentionInfo, Columns, GraphBuilder, RopeId, RopeInfo, ValueId, VectorId};
 use cera_quant::kv::KvShape;
 use cera_quant::ops::{Activation, ConvForm, Pointwise};
 
+pub(super) use self::delta_net::DeltaNet;
 pub(super) use self::experts::{Experts, RoutingDefaults};
 pub(super) use self::latent::Latent;
 use super::Blueprint;
@@ -110,6 +112,7 @@ impl<'a, 'f> Decoder<'a, 'f> {
         let q = self.linear_rows("attn_q", fused, q, x)?;
         let k = self.linear_rows("attn_k", fused, k, x)?;
         let v = self.linear_rows("attn_v", fused, v, x)?;
+        let (q, gate) = if p.query_gates { self.split_gates(q, heads)? } else { (q, None) };
         let (q, k) = match attention.qk_norm {
             QkNorm::None => (q, k),
             QkNorm::Heads => (
@@ -117,7 +120,7 @@ impl<'a, 'f> Decoder<'a, 'f> {
                 self.norm_of("k_norm", "attn_k_norm", k, p.k_dim)?,
             ),
             QkNorm::Rows => (
-                self.norm_of("q_norm", "attn_q_norm", q, q_width)?,
+                self.norm_of("q_norm", "attn_q_norm", q, heads * p.k_dim)?,
                 self.norm_of("k_norm", "attn_k_norm", k, k_width)?,
             ),
         };
@@ -134,7 +137,20 @@ impl<'a, 'f> Decoder<'a, 'f> {
         };
         let info = AttentionInfo { state, scale: p.scale, soft_cap: p.score_cap, sinks };
         let context = self.g.attention("attention", (q, k, v), info)?;
+        let context = match gate {
+            Some(gate) => self.g.gated("attn_gated", (gate, context), Activation::Sigmoid)?,
+            None => context,
+        };
         self.linear("attn_output", context, (p.hidden, heads * p.v_dim))
+    }
+
+    /// The queries of all heads and the gates of their results, which stand head by head.
+    fn split_gates(&mut self, q: ValueId, heads: usize) -> Result<(ValueId, Option<ValueId>), ModelError> {
+        let len = self.params.k_dim;
+        let mut columns = |name: &str, first: usize| {
+            self.g.columns(name, q, Columns { first, len, stride: 2 * len, count: heads })
+        };
+        Ok((columns("q", 0)?, Some(columns("q_gate", len)?)))
     }
 
     /// The gated short convolution, from the projection of `x` to that of the result.

@@ -14,6 +14,7 @@ mod pre_norm;
 mod qwen2;
 mod qwen3;
 mod qwen3moe;
+mod qwen3next;
 mod rope;
 mod smollm3;
 mod source;
@@ -35,7 +36,7 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 13] = [
+const ARCHITECTURES: [(&str, Build); 16] = [
     ("deepseek2", deepseek2::build),
     ("gemma3", gemma3::build),
     ("gpt-oss", gpt_oss::build),
@@ -47,7 +48,10 @@ const ARCHITECTURES: [(&str, Build); 13] = [
     ("phi3", phi3::build),
     ("qwen2", qwen2::build),
     ("qwen3", qwen3::build),
+    ("qwen35", qwen3next::build_35),
+    ("qwen35moe", qwen3next::build_35),
     ("qwen3moe", qwen3moe::build),
+    ("qwen3next", qwen3next::build),
     ("smollm3", smollm3::build),
 ];
 

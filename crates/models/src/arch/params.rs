@@ -33,6 +33,8 @@ pub(super) struct Params {
     pub(super) logit_cap: Option<f32>,
     /// How many positions a token sees in layers with a sliding window.
     pub(super) window: Option<usize>,
+    /// Whether the queries of a head are followed by a gate of its result, as many elements again.
+    pub(super) query_gates: bool,
 }
 
 impl Params {
@@ -93,6 +95,7 @@ impl Params {
             score_cap: cap("attn_logit_softcapping")?,
             logit_cap: cap("final_logit_softcapping")?,
             window: window.filter(|&window| window != 0).map(|window| window as usize),
+            query_gates: false,
         })
     }
 
@@ -126,10 +129,11 @@ impl Params {
         }
     }
 
-    /// The width of the queries of a layer, and that of its keys and of its values.
+    /// The width of the queries of a layer with their gates, and that of its keys and of its values.
     pub(super) fn qkv_widths(&self, layer: usize) -> [usize; 3] {
         let (heads, kv_heads) = (self.heads[layer] as usize, self.kv_heads[layer] as usize);
-        [heads * self.k_dim, kv_heads * self.k_dim, kv_heads * self.v_dim]
+        let q_dim = if self.query_gates { 2 * self.k_dim } else { self.k_dim };
+        [heads * q_dim, kv_heads * self.k_dim, kv_heads * self.v_dim]
     }
 }
 

@@ -170,6 +170,13 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Takes the tensors of a layer that the graph does without as asked for.
+    pub(super) fn leave_out(&self, layer: usize) {
+        let prefix = format!("blk.{layer}.");
+        let names = self.file.tensors().iter().map(TensorInfo::name);
+        self.used.borrow_mut().extend(names.filter(|name| name.starts_with(&prefix)));
+    }
+
     /// That every tensor of the file was asked for: a model with others is not the one that the graph computes.
     pub(super) fn expect_all_used(&self) -> Result<(), ModelError> {
         let used = self.used.borrow();

@@ -64,6 +64,8 @@ pub enum Activation {
     ///
     /// Source: OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025.
     ClampedSilu,
+    /// `sigmoid(x)`
+    Sigmoid,
 }
 
 /// An operation on one value.
@@ -133,6 +135,16 @@ impl Binary for SiluGate {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, gate: S::F, up: S::F) -> S::F {
         s.mul(math::silu(s, gate), up)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SigmoidGate;
+
+impl Binary for SigmoidGate {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, gate: S::F, up: S::F) -> S::F {
+        s.mul(math::sigmoid(s, gate), up)
     }
 }
 
@@ -228,5 +240,6 @@ pub fn gated<S: Simd>(s: S, args: &mut GatedArgs<'_>) {
         Activation::Silu => update(s, args.gate, args.up, SiluGate),
         Activation::GeluTanh => update(s, args.gate, args.up, GeluTanhGate),
         Activation::ClampedSilu => update(s, args.gate, args.up, ClampedSiluGate),
+        Activation::Sigmoid => update(s, args.gate, args.up, SigmoidGate),
     }
 }

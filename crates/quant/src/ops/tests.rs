@@ -36,7 +36,9 @@ fn gates_agree_with_the_fixtures() {
     let up = f.f32("swiglu.up").data;
     scalar::gated(&mut GatedArgs { activation: Activation::Silu, gate: &mut gate, up: &up });
     assert_close("swiglu", &gate, &f.f32("swiglu.out").data, (2e-6, 2e-6));
-    for (case, activation) in [("silu", Activation::Silu), ("gelu_tanh", Activation::GeluTanh)] {
+    let activations =
+        [("silu", Activation::Silu), ("gelu_tanh", Activation::GeluTanh), ("sigmoid", Activation::Sigmoid)];
+    for (case, activation) in activations {
         let mut x = f.f32(&format!("{case}.x")).data;
         let ones = vec![1.0; x.len()];
         scalar::gated(&mut GatedArgs { activation, gate: &mut x, up: &ones });

@@ -92,7 +92,9 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
             // SAFETY: the tier is available.
             add_scaled(&|args| unsafe { (tier.kernels.ops.add_scaled)(args) })
         });
-        for activation in [Activation::Silu, Activation::GeluTanh, Activation::ClampedSilu] {
+        let activations =
+            [Activation::Silu, Activation::GeluTanh, Activation::ClampedSilu, Activation::Sigmoid];
+        for activation in activations {
             let gated = |run: &dyn Fn(&mut GatedArgs<'_>)| {
                 let mut gate = x.clone();
                 run(&mut GatedArgs { activation, gate: &mut gate, up: &y });

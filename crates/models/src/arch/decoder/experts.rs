@@ -33,6 +33,8 @@ pub(in crate::arch) struct Experts {
     routing: Routing,
     /// Layers before the first with experts.
     dense_layers: usize,
+    /// Whether the expert that every token has must have a gate.
+    shared_gate: bool,
 }
 
 impl Experts {
@@ -67,7 +69,14 @@ impl Experts {
             )));
         }
         let dense_layers = meta.u32_or("{arch}.leading_dense_block_count", 0)? as usize;
-        Ok(Some(Experts { count, width: expert_width, shared_width, routing, dense_layers }))
+        Ok(Some(Experts {
+            count,
+            width: expert_width,
+            shared_width,
+            routing,
+            dense_layers,
+            shared_gate: false,
+        }))
     }
 
     fn read_routing(source: &Source<'_>, defaults: RoutingDefaults) -> Result<Routing, ModelError> {
@@ -97,6 +106,11 @@ impl Experts {
             renormalise: normalised.then_some(defaults.eps),
             scale,
         })
+    }
+
+    /// These, where the expert that every token has is never without a gate.
+    pub(in crate::arch) fn with_shared_gate(self) -> Experts {
+        Experts { shared_gate: true, ..self }
     }
 
     /// Whether a layer has experts.
@@ -159,14 +173,14 @@ impl Decoder<'_, '_> {
 
     /// The first products of the shared expert, if the layer has one: beside the choice, as all read the same.
     fn shared_gate_and_up(&mut self, x: ValueId, experts: &Experts) -> Result<Option<Shared>, ModelError> {
-        if !self.has("ffn_gate_shexp") {
+        if !["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"].iter().any(|name| self.has(name)) {
             return Ok(None);
         }
         let hidden = self.params.hidden;
         let width = experts.shared_width.unwrap_or(experts.width(self.params, self.layer));
         let gate = self.linear("ffn_gate_shexp", x, (width, hidden))?;
         let up = self.linear("ffn_up_shexp", x, (width, hidden))?;
-        let weight = match self.has("ffn_gate_inp_shexp") {
+        let weight = match experts.shared_gate || self.has("ffn_gate_inp_shexp") {
             true => Some(self.linear("ffn_gate_inp_shexp", x, (1, hidden))?),
             false => None,
         };
