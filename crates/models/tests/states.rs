@@ -1,11 +1,11 @@
-//! What models with windows and convolutions remember of sequences: each by itself, no more than needed, and unchanged by a
-//! step that fails.
+//! What models with windows, convolutions and linear attention remember of sequences: each by itself, no more than needed, and
+//! unchanged by a step that fails.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use cera_core::{Error, ProgramOptions, SeqState, SeqStep, Want};
+use cera_core::{Error, F32Op, KernelOp, LayerState, ProgramOptions, SeqState, SeqStep, Want};
 use cera_models::{Model, ModelOptions};
 use cera_quant::kv::{KvShape, KvType, PAGE_KEYS};
 use cera_testkit::fixtures;
@@ -137,5 +137,67 @@ fn a_step_that_fails_in_its_middle_changes_nothing() {
         let logits = feed(&model, &mut state, &second);
         let whole = alone(&model, &[first, second].concat());
         assert!(logits == whole[90 * model.vocabulary()..], "{name}");
+    }
+}
+
+/// All elements that a sequence remembers.
+fn elements(state: &SeqState) -> Vec<u8> {
+    let mut elements = Vec::new();
+    state.write_to(&mut elements).unwrap();
+    elements
+}
+
+#[test]
+fn the_same_tokens_in_other_steps_and_passes_leave_the_same_state() {
+    for name in ["qwen35", "qwen3next", "lfm2"] {
+        let (model, tokens) = (load(name, 512), text(256, 8));
+        let mut whole = state(&model);
+        let logits = feed(&model, &mut whole, &tokens);
+        let expected = elements(&whole);
+        assert_eq!(expected.len(), whole.bytes());
+        for size in [1, 64, 99] {
+            let mut cut = state(&model);
+            let parts: Vec<f32> = tokens.chunks(size).flat_map(|part| feed(&model, &mut cut, part)).collect();
+            assert!(parts == logits && elements(&cut) == expected, "{name} in steps of {size}");
+        }
+        for chunk in [1, 7, 33, 64] {
+            let model = load(name, chunk);
+            let mut cut = state(&model);
+            assert!(feed(&model, &mut cut, &tokens) == logits, "{name} in passes of {chunk}");
+            assert!(elements(&cut) == expected, "{name} in passes of {chunk}");
+        }
+    }
+}
+
+#[test]
+fn a_token_costs_layers_of_linear_attention_the_same_at_any_position() {
+    for name in ["qwen35", "qwen3next"] {
+        let runtime = TestRuntime::with_threads(2);
+        let path = fixtures::dir().join(format!("arch/{name}/model.gguf"));
+        let model = Model::load(path, runtime.share(), ModelOptions::default()).unwrap();
+        let mut state = state(&model);
+        let recurrent = |state: &SeqState| -> usize {
+            let layers = state.spec().layers.iter();
+            layers
+                .filter(|l| matches!(l, LayerState::Recurrent { .. }))
+                .map(|l| l.bytes(KvType::F16, state.len()))
+                .sum()
+        };
+        let mut costs = Vec::new();
+        for (before, seed) in [(3, 9), (290, 10), (600, 11)] {
+            let tokens = text(before, seed);
+            feed(&model, &mut state, &tokens);
+            runtime.share().reset_hits();
+            feed(&model, &mut state, &[7]);
+            let hits = runtime.share().hits().into_iter();
+            let calls: Vec<(String, u64)> = hits
+                .filter(|hits| matches!(hits.kernel.op, KernelOp::F32(F32Op::DeltaRule | F32Op::Conv)))
+                .map(|hits| (hits.kernel.to_string(), hits.total()))
+                .collect();
+            assert_eq!(calls.len(), 2, "{name}: {calls:?}");
+            // A call of either has as many elements as the state of what it works on.
+            costs.push((calls, recurrent(&state)));
+        }
+        assert!(costs.iter().all(|cost| *cost == costs[0]), "{name}: {costs:?}");
     }
 }
