@@ -269,11 +269,11 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
         }
         let values = &args.rows[token * shape.row_len() + 2 * shape.k_heads * dim..][..shape.out_len()];
         let values = &values[head.0 * shape.v_dim..][..shape.v_dim];
-        let mut delta = [s.splat(0.0); G];
-        for g in 0..G {
+        let mut delta = kv;
+        for (g, delta) in delta.iter_mut().enumerate() {
             let from = (head.1 + g) * LANES;
             let value = s.load_part(&values[from..shape.v_dim.min(from + LANES)]);
-            delta[g] = s.mul(s.splat(beta[i]), s.sub(value, kv[g]));
+            *delta = s.mul(s.splat(beta[i]), s.sub(value, *delta));
         }
         let out;
         if AHEAD && token + 1 < block.tokens.end {
@@ -282,10 +282,10 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
         } else {
             (out, _) = correct::<S, G, false>(s, &mut state, (q, k), delta, (k, 1.0));
         }
-        for g in 0..G {
+        for (g, &out) in out.iter().enumerate() {
             let from = (tile + g) * LANES;
             let len = LANES.min(args.out.rows() - from);
-            args.out.store(token, from, &s.to_array(out[g])[..len]);
+            args.out.store(token, from, &s.to_array(out)[..len]);
         }
     }
 }
@@ -302,28 +302,33 @@ fn absorb<S: Simd, const G: usize, const FROM: bool>(
     let mut sums = [[s.splat(0.0); G]; 4];
     let (fours, rest) = k.as_chunks::<4>();
     for (i, k) in fours.iter().enumerate() {
-        for c in 0..4 {
-            let k = s.splat(k[c]);
-            for g in 0..G {
-                let at = 4 * i + c;
-                let x = s.mul(s.load(if FROM { &from[g][at] } else { &state[g][at] }), decay);
-                sums[c][g] = s.fma(x, k, sums[c][g]);
-                s.store(x, &mut state[g][at]);
-            }
+        for (c, sums) in sums.iter_mut().enumerate() {
+            absorb_one::<S, G, FROM>(s, (&from, state), 4 * i + c, (k[c], decay), sums);
         }
     }
-    for c in 0..3 {
-        if c < rest.len() {
-            let k = s.splat(rest[c]);
-            for g in 0..G {
-                let at = 4 * fours.len() + c;
-                let x = s.mul(s.load(if FROM { &from[g][at] } else { &state[g][at] }), decay);
-                sums[c][g] = s.fma(x, k, sums[c][g]);
-                s.store(x, &mut state[g][at]);
-            }
+    for (c, sums) in sums.iter_mut().enumerate() {
+        if let Some(&k) = rest.get(c) {
+            absorb_one::<S, G, FROM>(s, (&from, state), 4 * fours.len() + c, (k, decay), sums);
         }
     }
     join(s, sums)
+}
+
+/// [`absorb`] for one element of the key.
+#[inline(always)]
+fn absorb_one<S: Simd, const G: usize, const FROM: bool>(
+    s: S,
+    (from, state): (&[&[Lane]; G], &mut [&mut [Lane]; G]),
+    at: usize,
+    (k, decay): (f32, S::F),
+    sums: &mut [S::F; G],
+) {
+    let k = s.splat(k);
+    for (g, sum) in sums.iter_mut().enumerate() {
+        let x = s.mul(s.load(if FROM { &from[g][at] } else { &state[g][at] }), decay);
+        *sum = s.fma(x, k, *sum);
+        s.store(x, &mut state[g][at]);
+    }
 }
 
 /// `S = S + k delta^T` and `S^T q`; with `NEXT` then what [`absorb`] does with the next token's key and decay.
@@ -336,48 +341,51 @@ fn correct<S: Simd, const G: usize, const NEXT: bool>(
     (next, decay): (&[f32], f32),
 ) -> ([S::F; G], [S::F; G]) {
     let decay = s.splat(decay);
-    let mut sums = [[[s.splat(0.0); G]; 4]; 2];
-    let fours = k.len() / 4;
-    for i in 0..fours {
-        for c in 0..4 {
-            let at = 4 * i + c;
-            let (q, k, next) = (s.splat(q[at]), s.splat(k[at]), s.splat(next[at]));
-            for g in 0..G {
-                let mut x = s.fma(k, delta[g], s.load(&state[g][at]));
-                sums[0][c][g] = s.fma(x, q, sums[0][c][g]);
-                if NEXT {
-                    x = s.mul(x, decay);
-                    sums[1][c][g] = s.fma(x, next, sums[1][c][g]);
-                }
-                s.store(x, &mut state[g][at]);
-            }
+    let (mut out, mut kv) = ([[s.splat(0.0); G]; 4], [[s.splat(0.0); G]; 4]);
+    let ((q4, q), (k4, k), (n4, next)) = (q.as_chunks::<4>(), k.as_chunks::<4>(), next.as_chunks::<4>());
+    for (i, ((q, k), next)) in q4.iter().zip(k4).zip(n4).enumerate() {
+        for (c, (out, kv)) in out.iter_mut().zip(&mut kv).enumerate() {
+            let factors = (q[c], k[c], next[c], decay);
+            correct_one::<S, G, NEXT>(s, state, 4 * i + c, factors, &delta, (out, kv));
         }
     }
-    for c in 0..3 {
-        let at = 4 * fours + c;
-        if at < k.len() {
-            let (q, k, next) = (s.splat(q[at]), s.splat(k[at]), s.splat(next[at]));
-            for g in 0..G {
-                let mut x = s.fma(k, delta[g], s.load(&state[g][at]));
-                sums[0][c][g] = s.fma(x, q, sums[0][c][g]);
-                if NEXT {
-                    x = s.mul(x, decay);
-                    sums[1][c][g] = s.fma(x, next, sums[1][c][g]);
-                }
-                s.store(x, &mut state[g][at]);
-            }
+    for (c, (out, kv)) in out.iter_mut().zip(&mut kv).enumerate() {
+        if c < q.len() {
+            let factors = (q[c], k[c], next[c], decay);
+            correct_one::<S, G, NEXT>(s, state, 4 * q4.len() + c, factors, &delta, (out, kv));
         }
     }
-    let [out, kv] = sums;
     (join(s, out), join(s, kv))
+}
+
+/// [`correct`] for one element of query and keys.
+#[inline(always)]
+fn correct_one<S: Simd, const G: usize, const NEXT: bool>(
+    s: S,
+    state: &mut [&mut [Lane]; G],
+    at: usize,
+    (q, k, next, decay): (f32, f32, f32, S::F),
+    delta: &[S::F; G],
+    (out, kv): (&mut [S::F; G], &mut [S::F; G]),
+) {
+    let (q, k, next) = (s.splat(q), s.splat(k), s.splat(next));
+    for (g, (out, kv)) in out.iter_mut().zip(kv).enumerate() {
+        let mut x = s.fma(k, delta[g], s.load(&state[g][at]));
+        *out = s.fma(x, q, *out);
+        if NEXT {
+            x = s.mul(x, decay);
+            *kv = s.fma(x, next, *kv);
+        }
+        s.store(x, &mut state[g][at]);
+    }
 }
 
 /// Joins the four chains of every tile.
 #[inline(always)]
 fn join<S: Simd, const G: usize>(s: S, sums: [[S::F; G]; 4]) -> [S::F; G] {
     let mut joined = [s.splat(0.0); G];
-    for g in 0..G {
-        joined[g] = s.add(s.add(sums[0][g], sums[1][g]), s.add(sums[2][g], sums[3][g]));
+    for (g, joined) in joined.iter_mut().enumerate() {
+        *joined = s.add(s.add(sums[0][g], sums[1][g]), s.add(sums[2][g], sums[3][g]));
     }
     joined
 }
