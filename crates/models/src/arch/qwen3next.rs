@@ -32,7 +32,8 @@ fn build_with(source: &Source<'_>, order: HeadOrder) -> Result<Blueprint, ModelE
     let mut x = d.embed(1.0)?;
     expect_sections(source)?;
     let rope = d.rope(rope::embedding(source, &params, RopePairs::Half)?)?;
-    let attention = Attention { rope: Some(rope), window: params.window, qk_norm: QkNorm::Heads };
+    let attention =
+        Attention { rope: Some(rope), window: params.window, qk_norm: QkNorm::Heads, sinks: false };
     for (layer, recurrent) in recurrent.into_iter().enumerate() {
         d.begin(layer);
         let h = d.norm("attn_norm", x)?;
