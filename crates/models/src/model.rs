@@ -133,7 +133,7 @@ impl Model {
         let packed_bytes = weights.iter().map(Matrix::packed_len).sum();
         let plain = |w: &&Matrix| !w.is_packed();
         let row_bytes = |w: &Matrix| w.format().row_bytes(w.k()).unwrap_or(0);
-        let plain_bytes = weights.iter().filter(plain).map(|w| w.m() * row_bytes(w)).sum();
+        let plain_bytes = weights.iter().filter(plain).map(|w| w.stack() * w.m() * row_bytes(w)).sum();
         let program = Program::new(graph, weights, runtime, options.program)?;
         warn_of_plain_code(file.name(), program.runtime().table().tier(), matrix_kernels(&program));
         let file_bytes = file.files().iter().map(|file| file.byte_len()).sum();

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 
 use super::Setup;
-use super::programs::{BenchRow, IdleCell, LoadCell, TokenizeCell};
+use super::programs::{BenchRow, IdleCell, LinearCell, LoadCell, TokenizeCell};
 use super::verdict::{Limit, Unit, Verdict, median};
 use crate::{model, proc};
 
@@ -24,6 +24,12 @@ const TOKENIZE_LIMIT: f64 = 2.5;
 
 /// The time to pack with two threads over that with one.
 const LOAD_LIMIT: f64 = 0.8;
+
+/// The depths at which layers of linear attention are compared, and how much longer they may take at the second.
+const LINEAR_DEPTHS: &str = "100,16000";
+const LINEAR_LIMIT: f64 = 1.05;
+/// The share of the recurrence in a prompt.
+const RECURRENCE_LIMIT: f64 = 0.15;
 
 /// Many threads, and two engines at once, on two processors.
 pub(super) fn threads(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
@@ -72,6 +78,36 @@ pub(super) fn idle(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
     let note = format!("of a processor, {threads} threads, the worst of {} runs", shares.len());
     let worst = shares.into_iter().fold(0.0, f64::max);
     Ok(vec![Verdict::judge("idle", (worst, Unit::Percent), Limit::Below(IDLE_LIMIT), &note)])
+}
+
+/// Layers of linear attention at two depths, and their recurrence in a prompt.
+pub(super) fn linear(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
+    let model = setup.model("qwen3-next-80b-a3b", "Q4_0")?;
+    let threads = setup.threads()?.to_string();
+    let args = ["--depths", LINEAR_DEPTHS, "--threads", &threads];
+    Ok(judge_linear(&setup.programs.cell("linear", Some(&model), &args)?))
+}
+
+fn judge_linear(cell: &LinearCell) -> Vec<Verdict> {
+    let at = |times: &[f64], depth: usize| times.get(depth).copied().unwrap_or(f64::NAN);
+    let [near, far] = [0, 1].map(|depth| at(&cell.layers_ns, depth));
+    let note = format!(
+        "times as long after 16,000 tokens as after 100: {:.3} and {:.3} ms, of which the recurrence {:.3} and {:.3} ms",
+        1e-6 * far,
+        1e-6 * near,
+        1e-6 * at(&cell.recurrence_ns, 1),
+        1e-6 * at(&cell.recurrence_ns, 0),
+    );
+    let share = (cell.prompt_share, Unit::Percent);
+    vec![
+        Verdict::judge("linear-decode", (far / near, Unit::Times), Limit::AtMost(LINEAR_LIMIT), &note),
+        Verdict::judge(
+            "linear-prefill",
+            share,
+            Limit::AtMost(RECURRENCE_LIMIT),
+            "of prefill is the recurrence",
+        ),
+    ]
 }
 
 /// Memory after loading and after some work, for every way to load.
@@ -188,6 +224,24 @@ mod tests {
             line,
             "ok   memory-map-settled: 1150.0 MB (1.150 times the file), limit at most 1150.0 MB"
         );
+    }
+
+    #[test]
+    fn linear_attention_is_judged_by_the_ratio_of_depths() {
+        let cell = |far, prompt_share| LinearCell {
+            layers_ns: vec![2e6, far],
+            recurrence_ns: vec![1e5, 1e5],
+            prompt_share,
+        };
+        let states = |cell: &LinearCell| {
+            judge_linear(cell)
+                .iter()
+                .map(|verdict| verdict.to_string()[..4].trim().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(states(&cell(2.09e6, 0.15)), ["ok", "ok"]);
+        assert_eq!(states(&cell(2.11e6, 0.16)), ["FAIL", "FAIL"]);
+        assert_eq!(states(&LinearCell { layers_ns: vec![2e6], ..cell(2e6, 0.1) })[0], "FAIL");
     }
 
     #[test]

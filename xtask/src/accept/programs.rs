@@ -30,6 +30,9 @@ pub(super) struct BenchRow {
     /// The share of it that prompts reach.
     #[serde(default)]
     pub(super) peak_share: Option<f64>,
+    /// Bytes that a generated token streams.
+    #[serde(default)]
+    pub(super) bytes_per_token: Option<f64>,
     /// Bytes per second that are read.
     #[serde(default)]
     pub(super) read_bandwidth: Option<f64>,
@@ -76,6 +79,16 @@ pub(super) struct BatchCell {
     /// What the machine gave right after: bytes and products per second.
     pub(super) read_bandwidth: f64,
     pub(super) integer_peak: Option<f64>,
+}
+
+/// What `cell linear` prints, one number for each depth.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct LinearCell {
+    /// The median time of a step in layers of linear attention, and in their recurrence alone.
+    pub(super) layers_ns: Vec<f64>,
+    pub(super) recurrence_ns: Vec<f64>,
+    /// The share of the recurrence in a prompt.
+    pub(super) prompt_share: f64,
 }
 
 /// What `cell tokenize` prints.

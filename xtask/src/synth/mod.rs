@@ -80,6 +80,25 @@ pub(crate) fn provide(shape: &str, mix: &str, dir: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Bytes of the weights that a token is multiplied by in a model of a shape and a type: of experts those that it is given
+/// to, of the embedding none unless it is the head.
+///
+/// # Errors
+/// If there is no such shape or type.
+pub(crate) fn active_bytes(shape: &str, mix: &str) -> Result<u64> {
+    let shape = Shape::named(shape).with_context(|| format!("there is no shape {shape}"))?;
+    let recipe = Recipe::new(&shape, mix::parse(mix).map_err(anyhow::Error::msg)?, false);
+    let of_token = |(tensor, format): &(Tensor, Format)| match tensor.dims[..] {
+        [_] => 0,
+        _ if tensor.name.starts_with("token_embd") && !shape.tied => 0,
+        [_, _, stack] if tensor.name.contains("_exps.") => {
+            data_bytes(tensor, *format) / u64::from(stack) * u64::from(shape.experts_used())
+        }
+        _ => data_bytes(tensor, *format),
+    };
+    Ok(recipe.tensors.iter().map(of_token).sum())
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

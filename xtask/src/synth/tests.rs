@@ -136,6 +136,17 @@ fn mixtures_follow_the_quantizer_of_llama_cpp() {
 }
 
 #[test]
+fn a_token_of_a_mixture_is_multiplied_by_few_of_its_weights() {
+    // Weights of attention, routing, and eight experts in 13 layers, and the head.
+    let attention = (2 * 2048 * 4096 + 2 * 2048 * 512) * 18 / 32;
+    let experts = 8 * 3 * 768 * 2048 * 18 / 32;
+    let head = 151_936 * 2048 / 256 * 210;
+    let expected = 13 * (attention + 4 * 128 * 2048 + experts) + head;
+    assert_eq!(active_bytes("qwen3-30b-a3b", "Q4_0").expect("a shape"), expected);
+    assert!(active_bytes("tiny", "Q4_0").expect("a shape") > 0 && active_bytes("tinier", "Q4_0").is_err());
+}
+
+#[test]
 fn mixtures_have_the_weights_of_the_models_that_they_are_named_for() {
     for (name, layers, billions) in [
         ("qwen3-30b-a3b", 48, 30.5),

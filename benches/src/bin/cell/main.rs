@@ -4,6 +4,7 @@
 mod batch;
 mod engine;
 mod kernels;
+mod linear;
 mod proc;
 mod tokenize;
 
@@ -44,6 +45,17 @@ enum Args {
         #[arg(long, default_value_t = 1)]
         sequences: usize,
     },
+    /// The time of layers of linear attention at several depths, and the share of their recurrence in a prompt.
+    Linear {
+        #[command(flatten)]
+        engine: EngineArgs,
+        /// Tokens in the context.
+        #[arg(long, value_delimiter = ',', required = true)]
+        depths: Vec<usize>,
+        /// Steps at each depth, of which the median counts.
+        #[arg(long, default_value_t = 65)]
+        steps: usize,
+    },
     /// Rates of the matrix kernels alone, on one core.
     Kernels,
     /// Growth of the time to encode a text, with the vocabulary of a file.
@@ -59,6 +71,7 @@ fn main() -> Result<()> {
         Args::Idle { engine, seconds } => engine::measure_idle(&engine, seconds)?,
         Args::First { engine } => engine::first_token(&engine)?,
         Args::Batch { engine, sequences } => batch::measure(&engine, sequences)?,
+        Args::Linear { engine, depths, steps } => linear::measure(&engine, &depths, steps)?,
         Args::Kernels => kernels::measure()?,
         Args::Tokenize { model } => tokenize::measure(&model)?,
     };

@@ -12,13 +12,15 @@ pub(super) enum Model {
     Llama1b(&'static str),
     /// SmolLM2-135M: the real one in Q4_1, a random one of its shape in other types.
     Smol(&'static str),
+    /// A random mixture of experts of a shape.
+    Mixture(&'static str, &'static str),
 }
 
 impl Model {
     /// The type.
     pub(super) fn mix(self) -> &'static str {
         match self {
-            Model::Llama1b(mix) | Model::Smol(mix) => mix,
+            Model::Llama1b(mix) | Model::Smol(mix) | Model::Mixture(_, mix) => mix,
         }
     }
 
@@ -26,6 +28,7 @@ impl Model {
         match self {
             Model::Llama1b(mix) => format!("1B {mix}"),
             Model::Smol(mix) => format!("SmolLM2 {mix}"),
+            Model::Mixture(shape, mix) => format!("{shape} {mix}"),
         }
     }
 }
@@ -60,6 +63,8 @@ pub(super) struct Asked {
     pub(super) ratio_low: Option<f64>,
     /// The least share of the machine's limit.
     pub(super) share: Option<f64>,
+    /// Whether a token must stream no weights but those that it is multiplied by.
+    pub(super) only_active: bool,
 }
 
 /// One case.
@@ -138,7 +143,7 @@ pub(super) fn all() -> Vec<Case> {
             "Q4_1" | "Q5_0" | "Q5_1" => 1.5,
             _ => 1.0,
         };
-        let asked = Asked { ratio: least, ratio_low: Some(1.0), share: Some(0.88) };
+        let asked = Asked { ratio: least, ratio_low: Some(1.0), share: Some(0.88), ..Asked::default() };
         cases.push(Case::new(Check::Decode, Model::Llama1b(mix), Test::DECODE, asked));
     }
     for mix in ["Q4_0", "Q4_K_M", "Q8_0"] {
@@ -157,6 +162,14 @@ pub(super) fn all() -> Vec<Case> {
     };
     cases.push(deep(Test::DEEP_PREFILL, "f16", 1.6));
     cases.extend(["f16", "q8_0"].map(|kv| deep(Test::DEEP_DECODE, kv, 1.2)));
+    for shape in ["qwen3-30b-a3b", "qwen3-next-80b-a3b"] {
+        for mix in ["Q4_0", "Q4_K_M"] {
+            let case = |test, asked| Case::new(Check::Moe, Model::Mixture(shape, mix), test, asked);
+            cases.push(case(Test::PREFILL, ratio(1.5)));
+            let low = Asked { ratio: 1.0, ratio_low: Some(1.0), only_active: true, ..Asked::default() };
+            cases.push(case(Test::DECODE, low));
+        }
+    }
     cases
 }
 

@@ -37,6 +37,9 @@ pub(super) fn compare(setup: &Setup<'_>, check: Check) -> Result<Vec<Verdict>> {
             series.run_round(setup, peer, &path)?;
         }
         verdicts.extend(series.judge());
+        if let (Model::Mixture(shape, mix), true) = (series.case.model, series.case.asked.only_active) {
+            verdicts.push(series.judge_bytes(setup.active_bytes(shape, mix)? as f64));
+        }
         all.push(series);
     }
     if !all.is_empty() {
@@ -51,5 +54,6 @@ fn path_of(setup: &Setup<'_>, wanted: Model) -> Result<PathBuf> {
         Model::Llama1b(mix) => setup.model("llama-1b", mix),
         Model::Smol("Q4_1") => model::fetch(&model::SMOLLM2, &model::cache_dir()?),
         Model::Smol(mix) => setup.model("smollm2-135m", mix),
+        Model::Mixture(shape, mix) => setup.model(shape, mix),
     }
 }

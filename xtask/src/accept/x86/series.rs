@@ -10,6 +10,9 @@ use crate::accept::peer::Peer;
 use crate::accept::programs::BenchRow;
 use crate::accept::verdict::{Limit, Unit, Verdict, median, median_low};
 
+/// What a token may stream, in sizes of the weights that it is multiplied by: the rest is keys, values and states.
+const BYTES_LIMIT: f64 = 1.02;
+
 /// The samples of a case. Speeds are tokens per second, one per round.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
@@ -22,12 +25,16 @@ pub(super) struct Series {
     pub(super) limit: Vec<f64>,
     /// The share of it that cera reached.
     pub(super) share: Vec<f64>,
+    /// Bytes that a generated token streams, in the last round.
+    bytes_per_token: f64,
 }
 
 impl Series {
     pub(super) fn new(case: Case) -> Series {
         let peer = vec![Vec::new(); case.peer_repack.len()];
-        Series { case, tier: String::new(), own: Vec::new(), peer, limit: Vec::new(), share: Vec::new() }
+        let bytes_per_token = f64::NAN;
+        let (own, limit, share) = (Vec::new(), Vec::new(), Vec::new());
+        Series { case, tier: String::new(), own, peer, limit, share, bytes_per_token }
     }
 
     /// Runs cera and each of the peer's settings once.
@@ -63,6 +70,7 @@ impl Series {
             0 => (row.read_bandwidth, row.bandwidth_share),
             _ => (row.integer_peak, row.peak_share),
         };
+        self.bytes_per_token = row.bytes_per_token.unwrap_or(f64::NAN);
         self.limit.extend(limit);
         self.share.extend(share);
         Ok(())
@@ -89,6 +97,14 @@ impl Series {
     /// The unit of the limit, and the number of products or bytes in one of it.
     pub(super) fn limit_unit(&self) -> (&'static str, f64) {
         if self.case.test.n_prompt > 0 { ("GMAC/s", 1e9) } else { ("GB/s", 1e9) }
+    }
+
+    /// What is said of the bytes that a generated token streams beside the weights that it is multiplied by.
+    pub(super) fn judge_bytes(&self, active: f64) -> Verdict {
+        let name = format!("{}-bytes", self.case.name());
+        let streamed = self.bytes_per_token;
+        let note = format!("times {:.1} MB, the weights that a token is multiplied by", 1e-6 * active);
+        Verdict::judge(&name, (streamed / active, Unit::Times), Limit::AtMost(BYTES_LIMIT), &note)
     }
 
     /// One verdict for each thing that is asked.
@@ -130,6 +146,7 @@ pub(super) mod tests {
                 tier: Some("avx2".to_owned()),
                 integer_peak: Some(4e11),
                 peak_share: None,
+                bytes_per_token: Some(1.01e9),
                 read_bandwidth: Some(3e10),
                 bandwidth_share: Some(0.9),
             };
@@ -150,6 +167,15 @@ pub(super) mod tests {
         assert!(lines[0].contains("25.0 tokens/s, peer 11.0 and 19.0"), "{}", lines[0]);
         assert!(lines[1].starts_with("FAIL"), "three rounds have no such interval: {}", lines[1]);
         assert!(lines[2].starts_with("ok ") && lines[2].contains("90.00 % (of 30.0 GB/s)"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn what_a_token_streams_is_held_against_its_weights() {
+        let line = |active| series().judge_bytes(active).to_string();
+        assert!(line(1e9).starts_with("ok   decode-1B-Q4_0-decode-128-bytes: 1.010 ("), "{}", line(1e9));
+        assert!(line(0.9e9).starts_with("FAIL"), "{}", line(0.9e9));
+        let unknown = Series { bytes_per_token: f64::NAN, ..series() };
+        assert!(unknown.judge_bytes(1e9).to_string().starts_with("FAIL"));
     }
 
     #[test]

@@ -174,6 +174,17 @@ impl Shape {
         tensors
     }
 
+    /// How many experts of a layer a token is given to.
+    pub(super) fn experts_used(&self) -> u32 {
+        match self.family {
+            Family::Llama => 0,
+            Family::Qwen3Moe(experts)
+            | Family::Qwen3Next(experts, _)
+            | Family::Lfm2Moe(experts)
+            | Family::DeepSeek2(experts, _) => experts.used,
+        }
+    }
+
     /// Whether the layer is of attention over keys and values.
     fn attends(&self, layer: u32) -> bool {
         match self.family {

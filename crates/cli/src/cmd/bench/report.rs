@@ -40,6 +40,8 @@ pub(super) struct Row {
     max_ts: f64,
     samples_ns: Vec<u64>,
     samples_ts: Vec<f64>,
+    /// Bytes of weights and of the cache that a token streams, in generation tests.
+    bytes_per_token: Option<usize>,
     /// Bytes per second that the probe read after each sample, in the median.
     read_bandwidth: f64,
     /// The share of that bandwidth which the weights and the cache streamed per token account for, in generation tests.
@@ -67,7 +69,7 @@ impl Row {
         let median_ts = median(&speeds);
         let read_bandwidth = median(&samples.iter().map(|s| s.bandwidth).collect::<Vec<_>>());
         let program = model.program();
-        let bytes = bytes_per_token(model, case);
+        let bytes = (case.n_gen > 0).then(|| bytes_per_token(model, case));
         let peaks: Option<Vec<f64>> = samples.iter().map(|s| s.integer_peak).collect();
         let integer_peak = peaks.map(|peaks| median(&peaks));
         let macs_per_token = program.graph().product_macs(case.n_prompt, 1) as f64 / case.n_prompt as f64;
@@ -78,7 +80,7 @@ impl Row {
             model_filename: model.file().name().to_owned(),
             model_type: model_type(model),
             model_size: stats.file_bytes,
-            model_n_params: program.weights().iter().map(|w| w.m() * w.k()).sum(),
+            model_n_params: program.weights().iter().map(Matrix::elements).sum(),
             tier: program.runtime().table().tier().label(),
             n_threads: program.runtime().width(),
             type_kv: case.kv.label(),
@@ -92,8 +94,9 @@ impl Row {
             max_ts: speeds.iter().copied().fold(0.0, f64::max),
             samples_ns: samples.iter().map(|s| nanos(s.time)).collect(),
             samples_ts: speeds,
+            bytes_per_token: bytes,
             read_bandwidth,
-            bandwidth_share: (case.n_gen > 0).then(|| bytes as f64 * median_ts / read_bandwidth),
+            bandwidth_share: bytes.map(|bytes| bytes as f64 * median_ts / read_bandwidth),
             integer_peak,
             peak_share: integer_peak
                 .filter(|_| case.n_prompt > 0)
