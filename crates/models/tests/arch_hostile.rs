@@ -54,6 +54,7 @@ fn changes(key: &str, value: Value<'_>, layers: usize) -> Vec<Change> {
     let optional = [
         "sliding_window",
         "softcapping",
+        "rope.scaling.factor",
         "leading_dense_block_count",
         "expert_count",
         "expert_shared_count",
