@@ -6,7 +6,7 @@ use crate::args::GemmArgs;
 use crate::kv::{AppendArgs, Q8Unit};
 use crate::ops::{
     AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
-    RmsNormArgs, RopeArgs, RouteArgs,
+    RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 /// A matrix kernel.
@@ -41,6 +41,7 @@ pub struct Ops {
     pub gated: for<'a> unsafe fn(&mut GatedArgs<'a>),
     pub pointwise: for<'a> unsafe fn(&mut PointwiseArgs<'a>),
     pub conv: for<'a> unsafe fn(&mut ConvArgs<'a>),
+    pub state_space: for<'a> unsafe fn(&mut StateSpaceArgs<'a>),
     pub delta_rule: for<'a> unsafe fn(&mut DeltaRuleArgs<'a>),
     pub rope: for<'a> unsafe fn(&mut RopeArgs<'a>),
     pub attention_f32: for<'a> unsafe fn(&mut AttentionArgs<'a, f32>),

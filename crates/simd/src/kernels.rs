@@ -53,7 +53,7 @@ macro_rules! f32_ops {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
         use cera_quant::ops::{
             self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
-            RouteArgs, ConvArgs, DeltaRuleArgs,
+            RouteArgs, ConvArgs, DeltaRuleArgs, StateSpaceArgs,
         };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
@@ -65,6 +65,7 @@ macro_rules! f32_ops {
             pointwise(PointwiseArgs<'_>) = ops::pointwise;
             conv(ConvArgs<'_>) = ops::conv;
             delta_rule(DeltaRuleArgs<'_>) = ops::delta_rule;
+            state_space(StateSpaceArgs<'_>) = ops::state_space;
             rope(RopeArgs<'_>) = ops::rope;
             attention_f32(AttentionArgs<'_, f32>) = ops::attention;
             attention_f16(AttentionArgs<'_, u16>) = ops::attention;

@@ -12,11 +12,12 @@ pub fn dir() -> PathBuf {
 }
 
 /// The folders of `arch` whose models are supported.
-pub const ARCHITECTURES: [&str; 18] = [
+pub const ARCHITECTURES: [&str; 19] = [
     "deepseek2",
     "gemma3",
     "gptoss",
     "granite",
+    "granitehybrid",
     "lfm2",
     "lfm2moe",
     "llama",

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
-use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, Routing};
+use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, Routing, StateSpace};
 
 use super::{
     AttentionInfo, Columns, ConvInfo, DeltaInfo, Graph, MatrixId, MatrixInfo, Node, Op, RopeId, RopeInfo,
-    RouteId, RouteInfo, Rows, StateId, ValueId, ValueInfo, VectorId,
+    RouteId, RouteInfo, Rows, StateId, StateSpaceInfo, ValueId, ValueInfo, VectorId,
 };
 use crate::error::Error;
 use crate::state::{LayerState, StateSpec};
@@ -357,6 +357,36 @@ impl GraphBuilder {
         let state = self.add_state(LayerState::Recurrent { len: shape.state_len() });
         let info = DeltaInfo { rule, a_scale, a_bias, state };
         Ok(self.push(name, Op::DeltaRule { qkv, a, b, info }, Rows::Tokens, shape.out_len()))
+    }
+
+    /// The selective state space scan ([`cera_quant::ops::state_space`]) with its state. `vectors` are for each head the factor
+    /// of its decay, what is added to its time step, and the factor of what skips its state.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if an operand has not one row per token, or the widths do not fit the heads.
+    pub fn state_space(
+        &mut self,
+        name: &str,
+        (x, dt): (ValueId, ValueId),
+        shape: StateSpace,
+        vectors: [VectorId; 3],
+    ) -> Result<ValueId, Error> {
+        let past = shape.heads.checked_rem(shape.groups);
+        self.expect(name, "heads past whole groups", 0, past.unwrap_or(1))?;
+        for (operand, width) in [(x, shape.row_len()), (dt, shape.heads)] {
+            self.expect_tokens(name, self.shape(operand).0)?;
+            self.expect(name, "elements of an operand", width, self.shape(operand).1)?;
+        }
+        for vector in vectors {
+            self.expect(name, "elements per head", shape.heads, self.vectors[vector.0].len())?;
+        }
+        if shape.out_len() == 0 || shape.state_dim == 0 {
+            return Err(self.fault(name, "elements of a head", 1, 0));
+        }
+        let [a, dt_bias, skip] = vectors;
+        let state = self.add_state(LayerState::Recurrent { len: shape.state_len() });
+        let info = StateSpaceInfo { shape, a, dt_bias, skip, state };
+        Ok(self.push(name, Op::StateSpace { x, dt, info }, Rows::Tokens, shape.out_len()))
     }
 
     /// Some columns of every row of `x`, side by side.

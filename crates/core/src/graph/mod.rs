@@ -8,7 +8,7 @@ mod builder;
 pub use builder::GraphBuilder;
 
 use cera_quant::Format;
-use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, RopePairs, Routing};
+use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, RopePairs, Routing, StateSpace};
 
 use crate::state::StateSpec;
 use crate::weights::MatrixShape;
@@ -187,6 +187,21 @@ pub struct RouteInfo {
     pub bias: Option<VectorId>,
 }
 
+/// The state space scan of one layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StateSpaceInfo {
+    /// The heads.
+    pub shape: StateSpace,
+    /// The factor of each head's decay.
+    pub a: VectorId,
+    /// What is added to each head's time step.
+    pub dt_bias: VectorId,
+    /// The factor of what skips each head's state.
+    pub skip: VectorId,
+    /// The layer's state.
+    pub state: StateId,
+}
+
 /// An op and its operands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
@@ -313,6 +328,15 @@ pub enum Op {
         /// The function.
         function: Pointwise,
     },
+    /// The selective state space scan: [`cera_quant::ops::state_space`].
+    StateSpace {
+        /// All heads, then what all groups write and read with.
+        x: ValueId,
+        /// The time steps of all heads.
+        dt: ValueId,
+        /// The layer.
+        info: StateSpaceInfo,
+    },
     /// For each head its elements of `a`, then those of `b`.
     JoinHeads {
         /// The first elements of all heads.
@@ -366,6 +390,7 @@ impl Op {
             Op::DeltaRule { qkv, a, b, .. } => [Some(qkv), Some(a), Some(b)],
             Op::AddScaled { acc, x, factor } => [Some(acc), Some(x), Some(factor)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
+            Op::StateSpace { x, dt, .. } => [Some(x), Some(dt), None],
             Op::Add { a, b } | Op::JoinHeads { a, b, .. } => [Some(a), Some(b), None],
         };
         inputs.into_iter().flatten()

@@ -43,6 +43,9 @@ impl Lowering<'_> {
                 self.local(Local::Append { k, v, state: info.state });
                 self.out.phases.push(Phase::Attention { q, info: info.clone(), out });
             }
+            Op::StateSpace { x, dt, info } => {
+                self.out.phases.push(Phase::Scan { scan: Scan::StateSpace { x, dt, info }, out });
+            }
             Op::DeltaRule { qkv, a, b, info } => {
                 self.out.phases.push(Phase::Scan { scan: Scan::DeltaRule { qkv, a, b, info }, out });
             }

@@ -11,8 +11,8 @@ use cera_quant::acts::ActFormat;
 use cera_quant::ops::{Activation, Pointwise};
 
 use crate::graph::{
-    AttentionInfo, Columns, ConvInfo, DeltaInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId, ValueId,
-    VectorId,
+    AttentionInfo, Columns, ConvInfo, DeltaInfo, Graph, MatrixId, RopeId, RouteId, Rows, StateId,
+    StateSpaceInfo, ValueId, VectorId,
 };
 
 /// Activations of a value in an activation format.
@@ -103,14 +103,17 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scan {
     DeltaRule { qkv: ValueId, a: ValueId, b: ValueId, info: DeltaInfo },
+    StateSpace { x: ValueId, dt: ValueId, info: StateSpaceInfo },
 }
 
 impl Scan {
     /// The values that the op reads.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = ValueId> {
-        match *self {
-            Scan::DeltaRule { qkv, a, b, .. } => [qkv, a, b].into_iter(),
-        }
+        let inputs = match *self {
+            Scan::DeltaRule { qkv, a, b, .. } => [Some(qkv), Some(a), Some(b)],
+            Scan::StateSpace { x, dt, .. } => [Some(x), Some(dt), None],
+        };
+        inputs.into_iter().flatten()
     }
 }
 

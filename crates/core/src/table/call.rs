@@ -5,7 +5,7 @@ use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
 use cera_quant::ops::{
     AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
-    RmsNormArgs, RopeArgs, RouteArgs,
+    RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 use super::{F32Op, KernelOp, KernelTable};
@@ -129,6 +129,10 @@ impl Kernels<'_> {
     op!(
         /// Runs the gated delta rule.
         delta_rule, F32Op::DeltaRule, DeltaRuleArgs
+    );
+    op!(
+        /// Runs the selective state space scan.
+        state_space, F32Op::StateSpace, StateSpaceArgs
     );
     op!(
         /// Runs the rotary embedding.

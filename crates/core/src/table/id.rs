@@ -48,6 +48,8 @@ f32_ops! {
     Conv "conv-f32";
     /// The gated delta rule.
     DeltaRule "delta_rule-f32";
+    /// The selective state space scan.
+    StateSpace "state_space-f32";
     /// Rotary position embedding.
     Rope "rope-f32";
     /// Attention over an f32 cache.

@@ -3,7 +3,7 @@
 use cera_quant::kv::{AppendArgs, Q8Unit};
 use cera_quant::ops::{
     AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
-    RmsNormArgs, RopeArgs, RouteArgs,
+    RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 use super::KernelTable;
@@ -40,6 +40,8 @@ ops! {
     conv: ConvArgs<'_>;
     /// The gated delta rule: [`cera_quant::ops::delta_rule`].
     delta_rule: DeltaRuleArgs<'_>;
+    /// The selective state space scan: [`cera_quant::ops::state_space`].
+    state_space: StateSpaceArgs<'_>;
     /// Rotary position embedding: [`cera_quant::ops::rope`].
     rope: RopeArgs<'_>;
     /// Attention over an f32 cache: [`cera_quant::ops::attention`].

@@ -3,6 +3,7 @@
 mod delta_net;
 mod experts;
 mod latent;
+mod mamba;
 
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ use cera_quant::ops::{Activation, ConvForm, Pointwise};
 pub(super) use self::delta_net::DeltaNet;
 pub(super) use self::experts::{Experts, RoutingDefaults};
 pub(super) use self::latent::Latent;
+pub(super) use self::mamba::Mamba2;
 use super::Blueprint;
 use super::params::Params;
 use super::source::Source;
@@ -258,6 +260,11 @@ impl<'a, 'f> Decoder<'a, 'f> {
         let by_channel = self.source.table(&self.tensor(name, "weight"), (channels, taps))?;
         let by_tap = (0..taps).flat_map(|tap| by_channel.iter().skip(tap).step_by(taps).copied());
         Ok(self.g.vector(by_tap.collect()))
+    }
+
+    /// The vector `name` of the layer.
+    fn vector(&mut self, name: &str, len: usize) -> Result<VectorId, ModelError> {
+        self.source.vector(&mut self.g, &format!("blk.{}.{name}", self.layer), len)
     }
 
     /// The full name of a tensor of the layer.

@@ -36,11 +36,12 @@ pub(crate) struct Blueprint {
 type Build = fn(&Source<'_>) -> Result<Blueprint, ModelError>;
 
 /// The implementations by `general.architecture`.
-const ARCHITECTURES: [(&str, Build); 16] = [
+const ARCHITECTURES: [(&str, Build); 17] = [
     ("deepseek2", deepseek2::build),
     ("gemma3", gemma3::build),
     ("gpt-oss", gpt_oss::build),
     ("granite", granite::build),
+    ("granitehybrid", granite::build_hybrid),
     ("lfm2", lfm2::build),
     ("lfm2moe", lfm2::build),
     ("llama", llama::build),

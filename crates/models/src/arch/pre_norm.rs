@@ -2,7 +2,7 @@
 
 use cera_quant::ops::{Activation, RopePairs};
 
-use super::decoder::{Attention, Decoder, Experts, QkNorm, RoutingDefaults};
+use super::decoder::{Attention, Decoder, Experts, Mamba2, QkNorm, RoutingDefaults};
 use super::params::Params;
 use super::source::Source;
 use super::{Blueprint, rope};
@@ -20,6 +20,8 @@ pub(super) struct PreNorm {
     pub(super) no_rope_interval: Option<usize>,
     /// How experts are chosen; a model with experts is an error without it.
     pub(super) experts: Option<RoutingDefaults>,
+    /// Whether layers without KV heads have a Mamba-2 mixer where the others have attention.
+    pub(super) mamba2: bool,
     /// The layers from one that sees all positions to the next, if not all have the window that the file may state.
     pub(super) global_interval: Option<usize>,
     /// The norm before the feed-forward network.
@@ -43,6 +45,7 @@ impl PreNorm {
             sinks: false,
             no_rope_interval: None,
             experts: None,
+            mamba2: false,
             global_interval: None,
             ffn_norm: "ffn_norm",
             activation: Activation::Silu,
@@ -55,7 +58,13 @@ impl PreNorm {
     /// Builds the graph.
     pub(super) fn build(&self, source: &Source<'_>) -> Result<Blueprint, ModelError> {
         let params = Params::read(source)?;
-        params.expect_attention(source)?;
+        let mamba2 = match self.mamba2 {
+            true => Some(Mamba2::read(source, &params)?),
+            false => {
+                params.expect_attention(source)?;
+                None
+            }
+        };
         let experts = match self.experts {
             Some(defaults) => Experts::read(source, defaults)?,
             None => {
@@ -76,7 +85,10 @@ impl PreNorm {
             let attention = Attention { rope, window, qk_norm: self.qk_norm, sinks: self.sinks };
             d.begin(layer);
             let h = d.norm("attn_norm", x)?;
-            let y = d.attention(h, &attention)?;
+            let y = match &mamba2 {
+                Some(mamba2) if params.kv_heads[layer] == 0 => d.mamba2(h, mamba2)?,
+                _ => d.attention(h, &attention)?,
+            };
             let y = d.scale("attn_scaled", y, self.residual_scale);
             let after = d.add("attn_residual", x, y)?;
             let h = d.norm(self.ffn_norm, after)?;

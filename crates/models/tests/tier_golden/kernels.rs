@@ -66,6 +66,7 @@ fn kernel(node: &Node) -> Option<F32Op> {
         Op::Pointwise { .. } => Some(F32Op::Pointwise),
         Op::Conv { .. } => Some(F32Op::Conv),
         Op::DeltaRule { .. } => Some(F32Op::DeltaRule),
+        Op::StateSpace { .. } => Some(F32Op::StateSpace),
         Op::Rope { .. } => Some(F32Op::Rope),
         _ => None,
     }

@@ -205,7 +205,7 @@ struct Block<'a> {
 }
 
 /// What a tile holds for one element of the key.
-type Lane = [f32; LANES];
+pub(super) type Lane = [f32; LANES];
 
 /// Brings queries and keys to their norms, and computes what a token does to the state.
 #[inline(always)]
@@ -382,7 +382,7 @@ fn correct_one<S: Simd, const G: usize, const NEXT: bool>(
 
 /// Joins the four chains of every tile.
 #[inline(always)]
-fn join<S: Simd, const G: usize>(s: S, sums: [[S::F; G]; 4]) -> [S::F; G] {
+pub(super) fn join<S: Simd, const G: usize>(s: S, sums: [[S::F; G]; 4]) -> [S::F; G] {
     let mut joined = [s.splat(0.0); G];
     for (g, joined) in joined.iter_mut().enumerate() {
         *joined = s.add(s.add(sums[0][g], sums[1][g]), s.add(sums[2][g], sums[3][g]));
@@ -392,13 +392,13 @@ fn join<S: Simd, const G: usize>(s: S, sums: [[S::F; G]; 4]) -> [S::F; G] {
 
 /// `G` tiles of `dim` elements of keys.
 #[inline(always)]
-fn tiles<const G: usize>(state: &[Lane], dim: usize) -> [&[Lane]; G] {
+pub(super) fn tiles<const G: usize>(state: &[Lane], dim: usize) -> [&[Lane]; G] {
     array::from_fn(|g| &state[g * dim..][..dim])
 }
 
 /// `G` tiles of `dim` elements of keys, to write.
 #[inline(always)]
-fn tiles_mut<const G: usize>(state: &mut [Lane], dim: usize) -> [&mut [Lane]; G] {
+pub(super) fn tiles_mut<const G: usize>(state: &mut [Lane], dim: usize) -> [&mut [Lane]; G] {
     let mut rest = state;
     array::from_fn(|_| {
         let (tile, others) = std::mem::take(&mut rest).split_at_mut(dim);

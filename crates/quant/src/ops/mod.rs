@@ -10,6 +10,7 @@ mod elementwise;
 mod norm;
 mod rope;
 mod route;
+mod state_space;
 
 pub use attention::{
     AttentionArgs, AttentionOut, AttentionScratch, CHUNK_KEYS, MergeArgs, Visible, attention, attention_q8_0,
@@ -24,6 +25,7 @@ pub use elementwise::{
 pub use norm::{RmsNormArgs, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
 pub use route::{RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, route};
+pub use state_space::{StateSpace, StateSpaceArgs, state_space};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
 use crate::ops::{
     self, AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs,
-    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 /// The f32 operations.
@@ -18,6 +18,7 @@ pub const OPS: Ops = Ops {
     pointwise,
     conv,
     delta_rule,
+    state_space,
     rope,
     attention_f32,
     attention_f16,
@@ -61,6 +62,11 @@ pub fn pointwise(args: &mut PointwiseArgs<'_>) {
 /// [`ops::conv`] on scalar lanes.
 pub fn conv(args: &mut ConvArgs<'_>) {
     ops::conv(Scalar, args);
+}
+
+/// [`ops::state_space`] on scalar lanes.
+pub fn state_space(args: &mut StateSpaceArgs<'_>) {
+    ops::state_space(Scalar, args);
 }
 
 /// [`ops::delta_rule`] on scalar lanes.

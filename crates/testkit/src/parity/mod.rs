@@ -6,6 +6,7 @@ pub mod acts;
 pub mod lanes;
 pub mod matrix;
 pub mod ops;
+pub mod scans;
 
 use cera_quant::kernels::TierKernels;
 
@@ -61,7 +62,8 @@ macro_rules! tier_parity {
             ops: norms_have_the_scalar_bits;
             ops: sums_and_gates_have_the_scalar_bits;
             ops: convolutions_have_the_scalar_bits;
-            ops: delta_rules_have_the_scalar_bits;
+            scans: delta_rules_have_the_scalar_bits;
+            scans: state_space_scans_have_the_scalar_bits;
             ops: rotations_have_the_scalar_bits;
             ops: choices_of_experts_have_the_scalar_bits;
             ops: attention_over_f32_has_the_scalar_bits;

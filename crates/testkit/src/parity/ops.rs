@@ -1,14 +1,12 @@
 //! The f32 operations of the tiers against the scalar ones.
 
 use crate::rng::Rng;
-use cera_quant::args::OutMat;
 use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
     Activation, AddArgs, AddScaledArgs, AttentionArgs, AttentionOut, AttentionScratch, ConvArgs, ConvForm,
-    DeltaRule, DeltaRuleArgs, DeltaShape, GatedArgs, HeadOrder, MergeArgs, Pointwise, PointwiseArgs, QkNorm,
-    RmsNormArgs, RopeArgs, RopePairs, RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, Visible,
-    part_len,
+    GatedArgs, MergeArgs, Pointwise, PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, RouteArgs,
+    RouteScratch, Routing, RoutingGroups, Scores, Visible, part_len,
 };
 use cera_quant::scalar;
 
@@ -35,7 +33,7 @@ fn values(len: usize, rng: &mut Rng) -> Vec<f32> {
 }
 
 /// Runs a case on every tier and collects what differs from the scalar result.
-fn check(
+pub(super) fn check(
     tiers: &[Tier],
     failures: &mut Vec<String>,
     case: &str,
@@ -212,54 +210,6 @@ pub fn convolutions_have_the_scalar_bits(tiers: &[Tier]) {
             check(tiers, &mut failures, &case, &expected, |tier| {
                 // SAFETY: the tier is available.
                 convolve(&|args| unsafe { (tier.kernels.ops.conv)(args) })
-            });
-        }
-    }
-    assert!(failures.is_empty(), "{failures:#?}");
-}
-
-/// The test of that name.
-pub fn delta_rules_have_the_scalar_bits(tiers: &[Tier]) {
-    let (mut rng, mut failures) = (Rng::new(6), Vec::new());
-    let norms = [QkNorm::L2 { eps: 1e-6 }, QkNorm::Rms { eps: 1e-5 }, QkNorm::None];
-    let shapes =
-        [(1, 1, 1, 1), (1, 2, 4, 16), (2, 4, 7, 33), (1, 3, 30, 48), (2, 2, 128, 64), (1, 1, 64, 100)];
-    for (k_heads, v_heads, k_dim, v_dim) in shapes {
-        for (n, order) in
-            [(1, HeadOrder::Grouped), (2, HeadOrder::Tiled), (33, HeadOrder::Grouped), (70, HeadOrder::Tiled)]
-        {
-            let shape = DeltaShape { k_heads, v_heads, k_dim, v_dim, order };
-            let rule = DeltaRule { shape, norm: norms[rng.below(3)], q_scale: 0.3, k_scale: 0.2 };
-            let mut normal = |len: usize| (0..len).map(|_| rng.normal()).collect::<Vec<f32>>();
-            let (rows, state) = (normal(n * shape.row_len()), normal(shape.tiles() * shape.tile_len()));
-            let (a, b) = (normal(n * v_heads), normal(n * v_heads));
-            let (a_scale, a_bias) = (normal(v_heads), normal(v_heads));
-            let a_scale: Vec<f32> = a_scale.into_iter().map(|x| -x.abs()).collect();
-            let head = v_heads - 1;
-            let apply = |run: &dyn Fn(&mut DeltaRuleArgs<'_>)| {
-                let (mut out, mut after) = (vec![f32::NAN; n * v_dim], vec![f32::NAN; state.len()]);
-                run(&mut DeltaRuleArgs {
-                    rule,
-                    head,
-                    tiles: 0..shape.tiles(),
-                    rows: &rows,
-                    a: &a,
-                    b: &b,
-                    a_scale: &a_scale,
-                    a_bias: &a_bias,
-                    before: &state,
-                    after: &mut after,
-                    // SAFETY: `out` has `n` rows of `v_dim` elements, and the test is one thread.
-                    out: unsafe { OutMat::from_raw(out.as_mut_ptr(), n, v_dim, v_dim) },
-                    scratch: &mut Vec::new(),
-                });
-                out.extend(after);
-                out
-            };
-            let expected = apply(&scalar::ops::delta_rule);
-            check(tiers, &mut failures, &format!("{n} tokens, {rule:?}"), &expected, |tier| {
-                // SAFETY: the tier is available.
-                apply(&|args| unsafe { (tier.kernels.ops.delta_rule)(args) })
             });
         }
     }

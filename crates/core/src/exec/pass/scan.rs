@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use cera_quant::args::OutMat;
 use cera_quant::num::LANES;
-use cera_quant::ops::DeltaRuleArgs;
+use cera_quant::ops::{DeltaRuleArgs, StateSpaceArgs};
 
 use super::Pass;
-use crate::graph::{DeltaInfo, ValueId};
+use crate::graph::{DeltaInfo, StateId, StateSpaceInfo, ValueId};
 use crate::plan::Scan;
 use crate::table::Kernels;
 
@@ -48,53 +48,99 @@ impl ScanCut {
     }
 }
 
-impl Pass<'_> {
+impl Scan {
+    /// The heads of the recurrence, and the tiles of each.
+    fn heads(&self) -> (usize, usize) {
+        match self {
+            Scan::DeltaRule { info, .. } => (info.rule.shape.v_heads, info.rule.shape.tiles()),
+            Scan::StateSpace { info, .. } => (info.shape.heads, info.shape.tiles()),
+        }
+    }
+}
+
+/// What a chunk works on.
+struct Piece {
+    /// The tokens of a sequence.
+    run: Range<usize>,
+    head: usize,
+    tiles: Range<usize>,
+}
+
+/// What a layer's heads have in common.
+struct Sizes {
+    /// Tiles of a head.
+    tiles: usize,
+    /// Elements of the state of a tile.
+    tile_len: usize,
+    /// Elements of the results of a head.
+    dim: usize,
+    /// Heads.
+    heads: usize,
+}
+
+impl<'a> Pass<'a> {
     /// How a recurrence is cut in this pass.
     pub(super) fn scan_cut(&self, scan: &Scan) -> ScanCut {
-        let items = match scan {
-            Scan::DeltaRule { info, .. } => (info.rule.shape.v_heads, info.rule.shape.tiles()),
-        };
-        ScanCut::new(self.batch.sequences(), items, self.program.runtime.width())
+        ScanCut::new(self.batch.sequences(), scan.heads(), self.program.runtime.width())
     }
 
     /// Runs a chunk of a recurrence.
     pub(super) fn scan(&self, chunk: usize, scan: &Scan, out: ValueId, kernels: &Kernels<'_>) {
+        let (sequence, head, tiles) = self.scan_cut(scan).get(chunk, scan.heads().1);
+        let Some(run) = self.batch.runs().nth(sequence) else { return };
+        let piece = Piece { run, head, tiles };
         match *scan {
             Scan::DeltaRule { qkv, a, b, ref info } => {
-                let (sequence, head, tiles) = self.scan_cut(scan).get(chunk, info.rule.shape.tiles());
-                if let Some(run) = self.batch.runs().nth(sequence) {
-                    self.delta_rule((qkv, a, b, out), info, run, (head, tiles), kernels);
-                }
+                self.delta_rule((qkv, a, b, out), info, piece, kernels);
             }
+            Scan::StateSpace { x, dt, ref info } => self.state_space((x, dt, out), info, piece, kernels),
         }
+    }
+
+    /// The state of the tiles of a piece before the step, where that after it goes, and where the results go.
+    fn piece_memory(
+        &self,
+        (state, out): (StateId, ValueId),
+        sizes: &Sizes,
+        piece: &Piece,
+    ) -> (&'a [f32], &'a mut [f32], OutMat<'a>) {
+        let &Sizes { tiles, tile_len, dim, heads } = sizes;
+        let Piece { run, head, tiles: own } = piece;
+        let first = head * tiles;
+        let span = (first + own.start) * tile_len..(first + own.end) * tile_len;
+        // SAFETY: the states are borrowed by the step, and the graph gave the layer so many elements.
+        let (before, after) = unsafe { self.batch.recurrent(run.start, state, heads * tiles * tile_len) };
+        // SAFETY: the elements after the step are as many as those before, and those of these tiles belong to one chunk
+        // (chunks).
+        let after = unsafe { std::slice::from_raw_parts_mut(after.add(span.start), span.len()) };
+        let column = head * dim + own.start * LANES;
+        let columns = dim.min(own.end * LANES) - own.start * LANES;
+        let to = self.memory.ptr(self.plan().values[out.0]).wrapping_add(run.start * heads * dim + column);
+        // SAFETY: the columns of these tiles in the rows of the run belong to one chunk (chunks) and lie inside of the
+        // value, whose rows are `heads * dim` elements.
+        let out = unsafe { OutMat::from_raw(to, run.len(), columns, heads * dim) };
+        (&before[span], after, out)
     }
 
     fn delta_rule(
         &self,
         (qkv, a, b, out): (ValueId, ValueId, ValueId, ValueId),
         info: &DeltaInfo,
-        run: Range<usize>,
-        (head, tiles): (usize, Range<usize>),
+        piece: Piece,
         kernels: &Kernels<'_>,
     ) {
         let (graph, shape) = (self.graph(), info.rule.shape);
-        let first = head * shape.tiles();
-        let span = (first + tiles.start) * shape.tile_len()..(first + tiles.end) * shape.tile_len();
-        // SAFETY: the states are borrowed by the step, and the graph gave the layer so many elements.
-        let (before, after) = unsafe { self.batch.recurrent(run.start, info.state, shape.state_len()) };
-        // SAFETY: the elements after the step are as many as those before, and those of these tiles belong to one chunk
-        // (chunks).
-        let after = unsafe { std::slice::from_raw_parts_mut(after.add(span.start), span.len()) };
+        let sizes = Sizes {
+            tiles: shape.tiles(),
+            tile_len: shape.tile_len(),
+            dim: shape.v_dim,
+            heads: shape.v_heads,
+        };
+        let (before, after, out) = self.piece_memory((info.state, out), &sizes, &piece);
+        let Piece { run, head, tiles } = piece;
         // SAFETY: operands are from an earlier phase (barriers).
         let (rows, a, b) =
-            unsafe { (self.read(qkv, run.clone()), self.read(a, run.clone()), self.read(b, run.clone())) };
-        let column = head * shape.v_dim + tiles.start * LANES;
-        let columns = shape.v_dim.min(tiles.end * LANES) - tiles.start * LANES;
-        let to =
-            self.memory.ptr(self.plan().values[out.0]).wrapping_add(run.start * shape.out_len() + column);
-        // SAFETY: the columns of these tiles in the rows of the run belong to one chunk (chunks) and lie inside of the
-        // value, whose rows are `out_len` elements.
-        let out = unsafe { OutMat::from_raw(to, run.len(), columns, shape.out_len()) };
+            unsafe { (self.read(qkv, run.clone()), self.read(a, run.clone()), self.read(b, run)) };
         SCRATCH.with_borrow_mut(|scratch| {
             kernels.delta_rule(&mut DeltaRuleArgs {
                 rule: info.rule,
@@ -105,11 +151,44 @@ impl Pass<'_> {
                 b,
                 a_scale: &graph.vectors[info.a_scale.0],
                 a_bias: &graph.vectors[info.a_bias.0],
-                before: &before[span],
+                before,
                 after,
                 out,
                 scratch,
             });
+        });
+    }
+
+    fn state_space(
+        &self,
+        (x, dt, out): (ValueId, ValueId, ValueId),
+        info: &StateSpaceInfo,
+        piece: Piece,
+        kernels: &Kernels<'_>,
+    ) {
+        let (graph, shape) = (self.graph(), info.shape);
+        let sizes = Sizes {
+            tiles: shape.tiles(),
+            tile_len: shape.tile_len(),
+            dim: shape.head_dim,
+            heads: shape.heads,
+        };
+        let (before, after, out) = self.piece_memory((info.state, out), &sizes, &piece);
+        let Piece { run, head, tiles } = piece;
+        // SAFETY: operands are from an earlier phase (barriers).
+        let (rows, dt) = unsafe { (self.read(x, run.clone()), self.read(dt, run)) };
+        kernels.state_space(&mut StateSpaceArgs {
+            shape,
+            head,
+            tiles,
+            rows,
+            dt,
+            dt_bias: &graph.vectors[info.dt_bias.0],
+            a: &graph.vectors[info.a.0],
+            skip: &graph.vectors[info.skip.0],
+            before,
+            after,
+            out,
         });
     }
 }
