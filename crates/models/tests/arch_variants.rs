@@ -68,6 +68,20 @@ impl Changed {
         assert_eq!(from, data.len());
     }
 
+    /// Puts some rows of some tensors into one: each is the name of a tensor, the first row and how many.
+    fn pick(&mut self, rows: &[(String, usize, usize)], picked: &str) {
+        let (mut data, mut dims) = (Vec::new(), Vec::new());
+        for (name, first, count) in rows {
+            let (_, from, bytes) = self.tensors.iter().find(|(known, ..)| known == name).unwrap();
+            let row = bytes.len() / from[1] as usize;
+            data.extend_from_slice(&bytes[first * row..(first + count) * row]);
+            dims = vec![from[0], 0];
+        }
+        dims[1] = rows.iter().map(|(.., count)| *count as u64).sum();
+        rows.iter().for_each(|(name, ..)| self.tensors.retain(|(known, ..)| known != name));
+        self.tensors.push((picked.to_owned(), dims, data));
+    }
+
     /// The bits of the logits of a short sequence that can grow to the model's context.
     fn bits(self) -> Vec<u32> {
         self.bits_with(512)
@@ -226,4 +240,22 @@ fn the_magnitude_of_a_rotation_scales_queries_and_keys() {
     // Heads of 16, all rotated: twice the queries times twice the keys is four times the scale.
     assert!(bits(Some(2.0), None) == bits(None, Some(1.0)) && bits(None, None) == bits(None, Some(0.25)));
     assert!(bits(Some(2.0), None) != bits(None, None));
+}
+
+#[test]
+fn inputs_of_linear_attention_may_stand_by_key_head() {
+    let mut changed = Changed::new("qwen3next", "");
+    // Two key heads, four heads of values, all of 32 elements.
+    for layer in 0..3 {
+        let tensor = |name: &str| format!("blk.{layer}.{name}.weight");
+        let rows: Vec<(String, usize, usize)> = (0..2)
+            .flat_map(|head| {
+                let qkv = |first: usize, count: usize| (tensor("attn_qkv"), first, count);
+                let z = (tensor("attn_gate"), 64 * head, 64);
+                [qkv(32 * head, 32), qkv(64 + 32 * head, 32), qkv(128 + 64 * head, 64), z]
+            })
+            .collect();
+        changed.pick(&rows, &tensor("ssm_in"));
+    }
+    assert!(changed.bits() == plain("qwen3next"));
 }

@@ -394,15 +394,22 @@ impl GraphBuilder {
     /// # Errors
     /// [`Error::Operand`] if a row has fewer.
     pub fn columns(&mut self, name: &str, x: ValueId, columns: Columns) -> Result<ValueId, Error> {
+        self.gather(name, x, [columns, Columns::NONE, Columns::NONE])
+    }
+
+    /// Up to three kinds of columns of every row of `x`, one kind after the other.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if a row has fewer.
+    pub fn gather(&mut self, name: &str, x: ValueId, columns: [Columns; 3]) -> Result<ValueId, Error> {
         let (rows, width) = self.shape(x);
-        let Columns { first, len, stride, count } = columns;
-        let end = stride
-            .checked_mul(count.saturating_sub(1))
-            .and_then(|last| last.checked_add(first)?.checked_add(len));
-        match end {
-            Some(end) if end <= width => Ok(self.push(name, Op::Columns { x, columns }, rows, count * len)),
-            _ => Err(self.fault(name, "columns", width, end.unwrap_or(usize::MAX))),
+        for end in columns.iter().map(Columns::end) {
+            if end.is_none_or(|end| end > width) {
+                return Err(self.fault(name, "columns", width, end.unwrap_or(usize::MAX)));
+            }
         }
+        let out = columns.iter().map(|columns| columns.count * columns.len).sum();
+        Ok(self.push(name, Op::Columns { x, columns }, rows, out))
     }
 
     /// For each of `heads` heads its elements of `a`, then those of `b`.

@@ -174,6 +174,17 @@ pub struct Columns {
     pub count: usize,
 }
 
+impl Columns {
+    /// No columns.
+    pub const NONE: Columns = Columns { first: 0, len: 0, stride: 0, count: 0 };
+
+    /// The column past the last, if it is a number.
+    fn end(&self) -> Option<usize> {
+        let last = self.stride.checked_mul(self.count.saturating_sub(1))?;
+        last.checked_add(self.first)?.checked_add(self.len)
+    }
+}
+
 /// A choice of experts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteInfo {
@@ -309,8 +320,8 @@ pub enum Op {
     Columns {
         /// Rows.
         x: ValueId,
-        /// Which columns.
-        columns: Columns,
+        /// Which columns, in the order in which they are put.
+        columns: [Columns; 3],
     },
     /// `activation(gate) * up`.
     Gated {

@@ -66,7 +66,7 @@ pub(crate) enum Local {
     Rope { x: ValueId, rope: RopeId, out: ValueId },
     Append { k: ValueId, v: ValueId, state: StateId },
     Conv { x: ValueId, info: ConvInfo, out: ValueId },
-    Columns { x: ValueId, columns: Columns, out: ValueId },
+    Columns { x: ValueId, columns: [Columns; 3], out: ValueId },
     Gated { gate: ValueId, up: ValueId, activation: Activation, out: ValueId },
     Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },

@@ -70,7 +70,7 @@ impl<'a> Pass<'a> {
             Local::Columns { x, columns, out } => {
                 // SAFETY: see above.
                 let (x, out) = unsafe { (self.read(x, rows.clone()), self.write(out, rows.clone())) };
-                copy_columns(x.chunks_exact(x.len() / rows.len()), columns, out);
+                copy_columns(x.chunks_exact(x.len() / rows.len()), &columns, out);
             }
             Local::Gated { gate, up, activation, out } => {
                 // SAFETY: see above.
@@ -169,14 +169,15 @@ impl<'a> Pass<'a> {
 }
 
 /// Puts some columns of every row side by side.
-fn copy_columns<'x>(rows: impl Iterator<Item = &'x [f32]>, columns: Columns, out: &mut [f32]) {
-    let Columns { first, len, stride, count } = columns;
-    if count * len == 0 {
-        return;
-    }
-    for (x, out) in rows.zip(out.chunks_exact_mut(count * len)) {
-        for (i, out) in out.chunks_exact_mut(len).enumerate() {
-            out.copy_from_slice(&x[first + i * stride..][..len]);
+fn copy_columns<'x>(rows: impl Iterator<Item = &'x [f32]>, columns: &[Columns], out: &mut [f32]) {
+    let mut rest = out;
+    for x in rows {
+        for &Columns { first, len, stride, count } in columns {
+            for from in (0..count).map(|i| first + i * stride) {
+                let (out, others) = rest.split_at_mut(len);
+                out.copy_from_slice(&x[from..][..len]);
+                rest = others;
+            }
         }
     }
 }

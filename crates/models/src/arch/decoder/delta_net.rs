@@ -44,12 +44,17 @@ impl Decoder<'_, '_> {
     /// Linear attention, from the projections of `x` to that of the result.
     ///
     /// Tensors: `attn_qkv` gives queries, keys and values, over which `ssm_conv1d` goes, and `attn_gate` the gate of the
-    /// normalised result; what decay and correction come from is one tensor, `ssm_ba`, or two, `ssm_alpha` and `ssm_beta`.
+    /// normalised result, or `ssm_in` all of these; what decay and correction come from is one tensor, `ssm_ba`, or two, `ssm_alpha` and `ssm_beta`.
     pub(in crate::arch) fn delta_net(&mut self, x: ValueId, net: &DeltaNet) -> Result<ValueId, ModelError> {
         let (shape, hidden) = (net.shape, self.params.hidden);
         let (width, out_width) = (shape.row_len(), shape.out_len());
-        let qkv = self.linear("attn_qkv", x, (width, hidden))?;
-        let z = self.linear("attn_gate", x, (out_width, hidden))?;
+        let (qkv, z) = match self.has("ssm_in") {
+            true => self.packed_inputs(x, &shape)?,
+            false => (
+                self.linear("attn_qkv", x, (width, hidden))?,
+                self.linear("attn_gate", x, (out_width, hidden))?,
+            ),
+        };
         let (a, b) = match self.has("ssm_ba") {
             true => self.packed_gates(x, &shape)?,
             false => (
@@ -70,6 +75,18 @@ impl Decoder<'_, '_> {
         let y = self.norm_of("ssm_norm", "ssm_norm", y, shape.v_dim)?;
         let y = self.g.gated("ssm_gated", (z, y), Activation::Silu)?;
         self.linear("ssm_out", y, (hidden, out_width))
+    }
+
+    /// Queries, keys and values, and the gate of the result, which stand by key head: its query and key, then the values and
+    /// the gates of its heads of values.
+    fn packed_inputs(&mut self, x: ValueId, shape: &DeltaShape) -> Result<(ValueId, ValueId), ModelError> {
+        let (count, dim) = (shape.k_heads, shape.k_dim);
+        let values = shape.out_len() / count;
+        let stride = 2 * (dim + values);
+        let all = self.linear("ssm_in", x, (count * stride, self.params.hidden))?;
+        let of = |first: usize, len: usize| Columns { first, len, stride, count };
+        let qkv = self.g.gather("attn_qkv", all, [of(0, dim), of(dim, dim), of(2 * dim, values)])?;
+        Ok((qkv, self.g.columns("attn_gate", all, of(2 * dim + values, values))?))
     }
 
     /// What decay and correction come from, which stand by key head: first all of its corrections, then its decays.
