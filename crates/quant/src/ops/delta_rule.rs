@@ -10,6 +10,9 @@ use crate::num::{LANES, Simd, math, sum};
 /// cache, many enough that a part of the state is worth fetching.
 const BLOCK: usize = 32;
 
+/// Tokens from one to the one that is asked for meanwhile.
+const TOKENS_AHEAD: usize = 3;
+
 /// How the heads of values share those of queries and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadOrder {
@@ -143,23 +146,29 @@ pub fn delta_rule<S: Simd>(s: S, args: &mut DeltaRuleArgs<'_>) {
         args.after.copy_from_slice(args.before);
     }
     let mut scratch = std::mem::take(args.scratch);
-    scratch.resize(2 * BLOCK * args.rule.shape.k_dim, 0.0);
+    let (keys, width) = (2 * BLOCK * args.rule.shape.k_dim, args.tiles.len() * LANES);
+    scratch.resize(scratch.len().max(keys + BLOCK * width), 0.0);
+    let (qk, values) = scratch.split_at_mut(keys);
+    let values = values[..BLOCK * width].as_chunks_mut().0;
     for first in (0..tokens).step_by(BLOCK) {
         let tokens = first..tokens.min(first + BLOCK);
-        let gates = prepare(s, args, tokens.clone(), &mut scratch);
-        let block = Block { tokens, gates, qk: &scratch };
+        let gates = prepare(s, args, tokens.clone(), (qk, values));
+        let mut block = Block { tokens, gates, qk, values };
         let tiles = args.tiles.len();
         let mut tile = 0;
         // One pass over the state for a token's last step and the next token's first has twice the sums.
         if S::REGISTERS >= 32 {
             while tile + 2 <= tiles {
-                run::<S, 2, true>(s, args, &block, tile);
+                run::<S, 2, true>(s, args, &mut block, tile);
                 tile += 2;
             }
         }
         while tile < tiles {
-            run::<S, 1, false>(s, args, &block, tile);
+            run::<S, 1, false>(s, args, &mut block, tile);
             tile += 1;
+        }
+        for (token, row) in block.tokens.zip(values.chunks_exact(tiles)) {
+            args.out.store(token, 0, &row.as_flattened()[..args.out.rows()]);
         }
     }
     *args.scratch = scratch;
@@ -202,27 +211,49 @@ struct Block<'a> {
     gates: Gates,
     /// For each token its query, then its key.
     qk: &'a [f32],
+    /// For each token the elements of its value that the tiles are of, and the results in their place.
+    values: &'a mut [Lane],
 }
 
 /// What a tile holds for one element of the key.
 pub(super) type Lane = [f32; LANES];
 
-/// Brings queries and keys to their norms, and computes what a token does to the state.
+/// Brings queries and keys to their norms, collects the values, and computes what a token does to the state.
+///
+/// Rows of tokens lie far apart: each is asked for before it is needed.
 #[inline(always)]
-fn prepare<S: Simd>(s: S, args: &DeltaRuleArgs<'_>, tokens: Range<usize>, qk: &mut [f32]) -> Gates {
+fn prepare<S: Simd>(
+    s: S,
+    args: &DeltaRuleArgs<'_>,
+    tokens: Range<usize>,
+    (qk, values): (&mut [f32], &mut [Lane]),
+) -> Gates {
     let DeltaRule { shape, norm, q_scale, k_scale } = args.rule;
     let (heads, dim) = (shape.v_heads, shape.k_dim);
     let (mut decay, mut beta) = ([0.0; BLOCK], [0.0; BLOCK]);
     let k_head = shape.k_head(args.head);
-    for (i, token) in tokens.enumerate() {
+    let starts = [k_head * dim, (shape.k_heads + k_head) * dim];
+    let from = 2 * shape.k_heads * dim + args.head * shape.v_dim + args.tiles.start * LANES;
+    let values = values.chunks_exact_mut(args.tiles.len());
+    for ((i, token), values) in tokens.enumerate().zip(values) {
+        let ahead = args.rows.as_ptr().wrapping_add((token + TOKENS_AHEAD) * shape.row_len());
+        for (from, len) in [(starts[0], dim), (starts[1], dim), (from, args.out.rows())] {
+            for at in (0..len).step_by(LANES) {
+                s.prefetch(ahead.wrapping_add(from + at).cast());
+            }
+        }
         let row = &args.rows[token * shape.row_len()..];
+        let value = row[from..][..args.out.rows()].chunks(LANES);
+        for (value, to) in value.zip(values) {
+            s.store(s.load_part(value), to);
+        }
         let at = token * heads + args.head;
         decay[i] = args.a_scale[args.head] * math::softplus(args.a[at] + args.a_bias[args.head]);
         beta[i] = args.b[at];
         let to = &mut qk[2 * i * dim..][..2 * dim];
         let (q, k) = to.split_at_mut(dim);
-        for (to, head, scale) in [(q, k_head, q_scale), (k, shape.k_heads + k_head, k_scale)] {
-            let x = &row[head * dim..][..dim];
+        for (to, from, scale) in [(q, starts[0], q_scale), (k, starts[1], k_scale)] {
+            let x = &row[from..][..dim];
             let inv = match norm {
                 QkNorm::None => 1.0,
                 QkNorm::L2 { eps } => 1.0 / (sum::squares(s, x) + eps).sqrt(),
@@ -249,7 +280,7 @@ fn prepare<S: Simd>(s: S, args: &DeltaRuleArgs<'_>, tokens: Range<usize>, qk: &m
 fn run<S: Simd, const G: usize, const AHEAD: bool>(
     s: S,
     args: &mut DeltaRuleArgs<'_>,
-    block: &Block<'_>,
+    block: &mut Block<'_>,
     tile: usize,
 ) {
     let shape = args.rule.shape;
@@ -258,7 +289,6 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
     let before: [&[Lane]; G] = tiles(args.before[span.clone()].as_chunks().0, dim);
     let mut state: [&mut [Lane]; G] = tiles_mut(args.after[span].as_chunks_mut().0, dim);
     let [decay, beta] = &block.gates;
-    let head = (args.head, args.tiles.start + tile);
     let mut kv = [s.splat(0.0); G];
     for (i, token) in block.tokens.clone().enumerate() {
         let (q, k) = block.qk[2 * i * dim..][..2 * dim].split_at(dim);
@@ -267,13 +297,10 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
         } else if i == 0 || !AHEAD {
             kv = absorb::<S, G, false>(s, before, &mut state, (k, decay[i]));
         }
-        let values = &args.rows[token * shape.row_len() + 2 * shape.k_heads * dim..][..shape.out_len()];
-        let values = &values[head.0 * shape.v_dim..][..shape.v_dim];
+        let values = &mut block.values[i * args.tiles.len() + tile..][..G];
         let mut delta = kv;
-        for (g, delta) in delta.iter_mut().enumerate() {
-            let from = (head.1 + g) * LANES;
-            let value = s.load_part(&values[from..shape.v_dim.min(from + LANES)]);
-            *delta = s.mul(s.splat(beta[i]), s.sub(value, *delta));
+        for (delta, value) in delta.iter_mut().zip(values.iter()) {
+            *delta = s.mul(s.splat(beta[i]), s.sub(s.load(value), *delta));
         }
         let out;
         if AHEAD && token + 1 < block.tokens.end {
@@ -282,10 +309,8 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
         } else {
             (out, _) = correct::<S, G, false>(s, &mut state, (q, k), delta, (k, 1.0));
         }
-        for (g, &out) in out.iter().enumerate() {
-            let from = (tile + g) * LANES;
-            let len = LANES.min(args.out.rows() - from);
-            args.out.store(token, from, &s.to_array(out)[..len]);
+        for (&out, value) in out.iter().zip(values) {
+            s.store(out, value);
         }
     }
 }
