@@ -259,3 +259,22 @@ fn inputs_of_linear_attention_may_stand_by_key_head() {
     }
     assert!(changed.bits() == plain("qwen3next"));
 }
+
+#[test]
+fn layers_that_predict_further_tokens_are_left_out() {
+    for name in ["qwen35", "qwen3next"] {
+        let mut changed = Changed::new(name, "");
+        let counts = ["block_count", "attention.recurrent_layers"].map(|key| format!("{name}.{key}"));
+        changed.writer =
+            rewrite::writer_of_keys(&changed.file, |key| !counts.iter().any(|count| count == key))
+                .kv_u32(&counts[0], 5)
+                .kv_u32(&format!("{name}.nextn_predict_layers"), 1);
+        let last: Vec<Tensor> =
+            changed.tensors.iter().filter(|(name, ..)| name.starts_with("blk.3.")).cloned().collect();
+        let further =
+            last.into_iter().map(|(name, dims, data)| (name.replace("blk.3.", "blk.4."), dims, data));
+        changed.tensors.extend(further);
+        changed.tensors.push(("blk.4.nextn.enorm.weight".to_owned(), vec![1], vec![0; 4]));
+        assert!(changed.bits() == plain(name), "{name}");
+    }
+}

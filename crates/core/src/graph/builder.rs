@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use cera_quant::Format;
 use cera_quant::kv::KvShape;
+use cera_quant::num::LANES;
 use cera_quant::ops::{Activation, ConvForm, DeltaRule, Pointwise, Routing, StateSpace};
 
 use super::{
@@ -353,6 +354,13 @@ impl GraphBuilder {
         }
         if shape.out_len() == 0 || shape.k_dim == 0 {
             return Err(self.fault(name, "elements of a head", 1, 0));
+        }
+        let bytes = shape
+            .k_dim
+            .checked_mul(shape.out_len())
+            .and_then(|len| len.checked_mul(LANES * size_of::<f32>()));
+        if bytes.is_none() {
+            return Err(self.fault(name, "elements of the state", usize::MAX, shape.k_dim));
         }
         let state = self.add_state(LayerState::Recurrent { len: shape.state_len() });
         let info = DeltaInfo { rule, a_scale, a_bias, state };

@@ -61,7 +61,9 @@ fn recurrent_layers(source: &Source<'_>, params: &mut Params) -> Result<Vec<bool
     let mut recurrent = meta
         .per_layer_opt("{arch}.attention.recurrent_layers", all)?
         .unwrap_or_else(|| (0..all).map(|layer| (layer + 1) % interval != 0).collect());
-    (layers..all).for_each(|layer| source.leave_out(layer));
+    if layers < all {
+        source.leave_out_from(layers);
+    }
     recurrent.truncate(layers);
     params.layers = layers;
     for (kv_heads, _) in params.kv_heads.iter_mut().zip(&recurrent).filter(|(_, recurrent)| **recurrent) {

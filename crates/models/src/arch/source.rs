@@ -170,11 +170,14 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes the tensors of a layer that the graph does without as asked for.
-    pub(super) fn leave_out(&self, layer: usize) {
-        let prefix = format!("blk.{layer}.");
+    /// Takes the tensors of the layers from one on, which the graph does without, as asked for.
+    pub(super) fn leave_out_from(&self, first: usize) {
+        let left_out = |name: &&str| {
+            let layer = name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+            layer.and_then(|(layer, _)| layer.parse().ok()).is_some_and(|layer: usize| layer >= first)
+        };
         let names = self.file.tensors().iter().map(TensorInfo::name);
-        self.used.borrow_mut().extend(names.filter(|name| name.starts_with(&prefix)));
+        self.used.borrow_mut().extend(names.filter(left_out));
     }
 
     /// That every tensor of the file was asked for: a model with others is not the one that the graph computes.

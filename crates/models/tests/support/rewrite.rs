@@ -5,8 +5,13 @@ use cera_testkit::gguf::{GgufWriter, string};
 
 /// A writer with the metadata of the file in order, without the value of `left_out`.
 pub(crate) fn writer_of_keys_but(file: &GgufFile, left_out: &str) -> GgufWriter {
+    writer_of_keys(file, |key| key != left_out)
+}
+
+/// A writer with some of the metadata of the file in order.
+pub(crate) fn writer_of_keys(file: &GgufFile, kept: impl Fn(&str) -> bool) -> GgufWriter {
     let mut writer = GgufWriter::new().version(file.version()).padding(file.alignment());
-    for (key, value) in file.metadata().filter(|(key, _)| *key != left_out) {
+    for (key, value) in file.metadata().filter(|(key, _)| kept(key)) {
         writer = writer.kv_raw(key, value.ty().id(), encode(value));
     }
     writer

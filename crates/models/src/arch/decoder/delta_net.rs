@@ -28,7 +28,7 @@ impl DeltaNet {
         let (k_dim, inner) = (size("state_size")?, size("inner_size")?);
         // Tensors bound the widths, once these are numbers.
         let keys = k_heads.checked_mul(2).and_then(|heads| heads.checked_mul(k_dim));
-        let fits = keys.and_then(|keys| keys.checked_add(inner)).is_some();
+        let fits = keys.and_then(|keys| inner.checked_mul(2)?.checked_add(keys)).is_some();
         if !fits || !v_heads.is_multiple_of(k_heads) || !inner.is_multiple_of(v_heads) {
             return Err(source.unsupported(format!(
                 "{v_heads} heads of {inner} elements on {k_heads} key heads of {k_dim} (ssm.time_step_rank, \
