@@ -17,6 +17,12 @@ use crate::width::running_at_once;
 pub trait ByteSource: Send + Sync + fmt::Debug {
     /// The bytes.
     fn bytes(&self) -> &[u8];
+
+    /// Says that some of the bytes are needed soon.
+    fn will_need(&self, _range: Range<usize>) {}
+
+    /// Says that some of the bytes are not needed for some time; they can be read all the same.
+    fn release(&self, _range: Range<usize>) {}
 }
 
 impl ByteSource for Vec<u8> {
@@ -178,6 +184,42 @@ impl Matrix {
         }
     }
 
+    /// Where the rows of one matrix of the stack stand in their source, if they are not packed.
+    fn plain_range(&self, member: usize) -> Option<(&dyn ByteSource, Range<usize>)> {
+        let Data::Plain { source, range } = &self.data else { return None };
+        let len = range.len() / self.stack;
+        Some((&**source, range.start + member * len..range.start + (member + 1) * len))
+    }
+
+    /// Says that one matrix of the stack is needed soon.
+    pub(crate) fn will_need(&self, member: usize) {
+        if let Some((source, range)) = self.plain_range(member) {
+            source.will_need(range);
+        }
+    }
+
+    /// Says that one matrix of the stack is not needed for some time.
+    pub(crate) fn release(&self, member: usize) {
+        if let Some((source, range)) = self.plain_range(member) {
+            source.release(range);
+        }
+    }
+
+    /// Packs one matrix of the stack, on the calling thread.
+    ///
+    /// # Errors
+    /// [`QuantError`] if `out` is not its strips, or the matrix is packed.
+    pub(crate) fn pack_member(&self, member: usize, out: &mut [u8]) -> Result<(), QuantError> {
+        let strip = pack::strip_bytes(self.format, self.k)?;
+        let (expected, got) = (self.strips() * strip, out.len());
+        let rows = self.plain_bytes(member).filter(|_| expected == got);
+        let rows = rows.ok_or(QuantError::ShapeMismatch { what: "bytes of strips", expected, got })?;
+        let mut strips = out.chunks_exact_mut(strip).enumerate();
+        strips.try_for_each(|(s, out)| {
+            pack::pack_first_strip(self.format, (self.m, self.k), rows, s..self.strips(), out)
+        })
+    }
+
     /// Packs the rows into `out`, or copies their strips if they are packed.
     fn pack_into(&self, out: &mut [u8]) -> Result<(), QuantError> {
         let strip = pack::strip_bytes(self.format, self.k)?;
@@ -200,13 +242,8 @@ impl Matrix {
 
     /// The rows of one matrix of the stack as they stand in the file.
     fn plain_bytes(&self, member: usize) -> Option<&[u8]> {
-        match &self.data {
-            Data::Packed { .. } => None,
-            Data::Plain { source, range } => {
-                let len = range.len() / self.stack;
-                Some(&source.bytes()[range.clone()][member * len..(member + 1) * len])
-            }
-        }
+        let (source, range) = self.plain_range(member)?;
+        Some(&source.bytes()[range])
     }
 
     /// Packs the first of some strips of one matrix of the stack into `scratch` and gives it as a matrix of up to 16 rows;

@@ -29,6 +29,18 @@ pub enum ModelError {
         /// The file.
         file: String,
     },
+    /// The memory for weights is less than those that every token needs.
+    #[error(
+        "{file}: {needed} bytes of weights are needed for every token, the memory for weights is {budget} bytes"
+    )]
+    Memory {
+        /// The file.
+        file: String,
+        /// Bytes for weights.
+        budget: usize,
+        /// Bytes of the weights that are not experts.
+        needed: usize,
+    },
     /// The file's architecture has no implementation.
     #[error("{file}: architecture {found} is not supported; supported: {supported}")]
     Architecture {

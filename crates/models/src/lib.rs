@@ -11,6 +11,7 @@ pub mod perplexity;
 pub mod sampling;
 pub mod session;
 pub mod tokenizer;
+mod weights;
 
 pub use error::ModelError;
 pub use hash::{NotANumber, logits_hash};

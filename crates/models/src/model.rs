@@ -1,23 +1,21 @@
 //! A model: file, graph and weights, ready to run.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cera_core::graph::MatrixInfo;
 use cera_core::{
-    ByteSource, DefaultMode, KernelId, KernelTable, Logits, Matrix, MatrixShape, Program, ProgramOptions,
-    Runtime, SeqState, SeqStep, pack_all,
+    DefaultMode, KernelId, KernelTable, Logits, Matrix, Program, ProgramOptions, Runtime, SeqState, SeqStep,
 };
 use cera_quant::Format;
 use cera_quant::kv::KvType;
 
 use crate::ModelError;
 use crate::arch::{self, Blueprint};
-use crate::gguf::{GgufSet, LoadMode, TensorData, TensorInfo};
+use crate::gguf::{GgufSet, LoadMode};
 use crate::hash::fingerprint;
 use crate::narrow::warn_of_plain_code;
+use crate::weights::Plan;
 
 /// How a model is loaded. None of it changes a bit of its logits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +24,16 @@ pub struct ModelOptions {
     pub load: LoadMode,
     /// Whether matrices are packed at load; otherwise strips are packed as they are used.
     pub repack: bool,
+    /// The most bytes of packed weights, if the file is mapped. Where those of a mixture of experts are more, the experts
+    /// used last are kept and others are packed when they are chosen.
+    pub memory: Option<usize>,
     /// How the graph is planned and run.
     pub program: ProgramOptions,
 }
 
 impl Default for ModelOptions {
     fn default() -> ModelOptions {
-        ModelOptions { load: LoadMode::Map, repack: true, program: ProgramOptions::default() }
+        ModelOptions { load: LoadMode::Map, repack: true, memory: None, program: ProgramOptions::default() }
     }
 }
 
@@ -86,19 +87,6 @@ pub struct Model {
     fingerprint: [u8; 32],
 }
 
-/// The data of one tensor of a file in memory, kept by keeping the file.
-#[derive(Debug)]
-struct TensorBytes {
-    file: Arc<GgufSet>,
-    info: TensorInfo,
-}
-
-impl ByteSource for TensorBytes {
-    fn bytes(&self) -> &[u8] {
-        self.file.mapped_data(&self.info).unwrap_or_default()
-    }
-}
-
 impl Model {
     /// Loads the model in a GGUF file, or in the shards that the file is one of.
     ///
@@ -128,13 +116,18 @@ impl Model {
         let Blueprint { graph, context_length } = arch::build(&file)?;
         let fingerprint = fingerprint(&file)?;
         let opened = Instant::now();
-        let weights = weights(&file, graph.matrices(), (options.repack, runtime.width()), progress)?;
+        let plan = Plan::new(&file, graph.matrices(), &options)?;
+        let weights = plan.load(&file, graph.matrices(), runtime.width(), progress)?;
         let packed = Instant::now();
         let packed_bytes = weights.iter().map(Matrix::packed_len).sum();
         let plain = |w: &&Matrix| !w.is_packed();
         let row_bytes = |w: &Matrix| w.format().row_bytes(w.k()).unwrap_or(0);
         let plain_bytes = weights.iter().filter(plain).map(|w| w.stack() * w.m() * row_bytes(w)).sum();
         let program = Program::new(graph, weights, runtime, options.program)?;
+        let program = match plan.resident_budget() {
+            Some(budget) => program.with_resident_budget(budget),
+            None => program,
+        };
         warn_of_plain_code(file.name(), program.runtime().table().tier(), matrix_kernels(&program));
         let file_bytes = file.files().iter().map(|file| file.byte_len()).sum();
         let (open, pack) = (opened - start, packed - opened);
@@ -210,56 +203,4 @@ fn matrix_kernels(program: &Program) -> impl Iterator<Item = (Format, KernelId)>
     let table = program.runtime().table();
     let matrices = program.graph().matrices().iter().filter(|info| info.matmul);
     matrices.flat_map(move |info| [false, true].map(|gemv| (info.format, table.matrix_id(info.format, gemv))))
-}
-
-/// The weights of a graph, those that are multiplied packed if asked for. Each tensor of a file that is read is in memory
-/// only until it is packed, and pages of a mapped file are given back as their tensors are packed.
-fn weights(
-    file: &Arc<GgufSet>,
-    infos: &[MatrixInfo],
-    (repack, width): (bool, usize),
-    progress: &mut dyn FnMut(LoadProgress<'_>),
-) -> Result<Vec<Matrix>, ModelError> {
-    let tensors: Vec<&TensorInfo> =
-        infos.iter().map(|info| file.expect_tensor(&info.name)).collect::<Result<_, _>>()?;
-    let packed: Vec<usize> = (0..infos.len()).filter(|&i| repack && infos[i].matmul).collect();
-    let shapes: Vec<MatrixShape> = packed.iter().map(|&i| infos[i].shape()).collect();
-    let total = packed.iter().map(|&i| byte_range(&infos[i], tensors[i]).len()).sum();
-    let mut bytes = 0;
-    let mut arena = pack_all(
-        &shapes,
-        width,
-        |p| plain(file, &infos[packed[p]], tensors[packed[p]]),
-        |p| {
-            let (info, tensor) = (&infos[packed[p]], tensors[packed[p]]);
-            let range = byte_range(info, tensor);
-            if range.end == tensor.byte_len() {
-                file.release(tensor);
-            }
-            bytes += range.len();
-            progress(LoadProgress { tensor: tensor.name(), bytes, total });
-        },
-    )?
-    .into_iter();
-    let weight = |(i, info)| match packed.binary_search(&i).ok().and_then(|_| arena.next()) {
-        Some(matrix) => Ok(matrix),
-        None => plain(file, info, tensors[i]),
-    };
-    infos.iter().enumerate().map(weight).collect()
-}
-
-/// A matrix as it stands in the file.
-fn plain(file: &Arc<GgufSet>, info: &MatrixInfo, tensor: &TensorInfo) -> Result<Matrix, ModelError> {
-    let source: Arc<dyn ByteSource> = match file.tensor_data(tensor)? {
-        TensorData::Borrowed(_) => Arc::new(TensorBytes { file: file.clone(), info: tensor.clone() }),
-        TensorData::Owned(bytes) => Arc::new(bytes),
-    };
-    let rows = Matrix::plain(info.format, (info.stack * info.m, info.k), source, byte_range(info, tensor))?;
-    Ok(rows.stacked(info.stack)?)
-}
-
-/// Where the rows of a matrix stand in its tensor.
-fn byte_range(info: &MatrixInfo, tensor: &TensorInfo) -> Range<usize> {
-    let row = tensor.byte_len() / tensor.rows().max(1);
-    info.first_row * row..(info.first_row + info.stack * info.m) * row
 }

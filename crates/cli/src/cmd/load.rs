@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
+use bytesize::ByteSize;
 use cera_core::width::{PinMode, ThreadCount};
 use cera_core::{ProgramOptions, Runtime, Settings};
 use cera_models::{Model, ModelOptions};
@@ -43,8 +44,26 @@ pub(crate) struct LoadArgs {
     #[command(flatten)]
     threads: ThreadArgs,
     /// Do not pack the weights at load; the results do not depend on it.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "memory")]
     no_repack: bool,
+    #[command(flatten)]
+    memory: MemoryArg,
+}
+
+/// How much memory weights may take.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MemoryArg {
+    /// The most memory for weights, as in 8GiB. Of a mixture of experts that needs more, the experts used last are kept;
+    /// others are read when they are chosen. The results do not depend on it.
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<ByteSize>,
+}
+
+impl MemoryArg {
+    /// Bytes.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        self.memory.map(|memory| usize::try_from(memory.as_u64()).unwrap_or(usize::MAX))
+    }
 }
 
 impl LoadArgs {
@@ -56,7 +75,12 @@ impl LoadArgs {
     /// Loads the model. A bar on standard error shows progress, if that is a terminal.
     pub(crate) fn load_with(&self, program: ProgramOptions) -> Result<Model> {
         let runtime = self.threads.runtime()?;
-        let options = ModelOptions { repack: !self.no_repack, program, ..ModelOptions::default() };
+        let options = ModelOptions {
+            repack: !self.no_repack,
+            memory: self.memory.bytes(),
+            program,
+            ..ModelOptions::default()
+        };
         let style = ProgressStyle::with_template("loading {bar:30} {bytes} of {total_bytes}")?;
         let bar = ProgressBar::new(0).with_style(style);
         let model = Model::load_with(&self.model, runtime, options, &mut |progress| {

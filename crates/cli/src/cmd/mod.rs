@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod completions;
+mod experts;
 mod input;
 pub(crate) mod inspect;
 mod load;

@@ -12,6 +12,7 @@ use cera_models::session::{Finish, GenerateOptions, Session, encode_chat};
 use cera_models::tokenizer::{EncodeOptions, Tokenizer, TokenizerOptions};
 use serde::Serialize;
 
+use super::experts::Experts;
 use super::input;
 use super::load::LoadArgs;
 use super::sampling::SamplingArgs;
@@ -81,6 +82,9 @@ struct Report<'a> {
     generate_seconds: f64,
     context: usize,
     context_bytes: usize,
+    /// Where not all experts are in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    experts: Option<Experts>,
 }
 
 /// Runs the command.
@@ -130,7 +134,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         // A reader that has gone away needs no end of the line.
         let _read = output::stream("\n")?;
         if !args.quiet {
-            output::notice(&timing(&session, (tokens.len(), generated), finish));
+            let experts = Experts::of(&model).map_or(String::new(), |experts| experts.note());
+            output::notice(&(timing(&session, (tokens.len(), generated), finish) + &experts));
         }
         return Ok(());
     }
@@ -151,6 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         generate_seconds: stats.generated_time.as_secs_f64(),
         context: session.context(),
         context_bytes: session.context_bytes(),
+        experts: Experts::of(&model),
     })
 }
 

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::plan::Plan;
 use crate::pool::{CancelToken, Session, panic_message};
+use crate::resident::{Resident, ResidentStats};
 use crate::runtime::Runtime;
 use crate::state::{Held, SeqState, StateSpec};
 use crate::weights::{Matrix, MatrixShape};
@@ -147,6 +148,8 @@ pub struct Program {
     weights: Vec<Matrix>,
     runtime: Arc<Runtime>,
     options: ProgramOptions,
+    /// The experts in memory, if not all are.
+    resident: Option<Resident>,
     workspace: Mutex<Option<Memory>>,
 }
 
@@ -175,7 +178,20 @@ impl Program {
         let plan = Plan::new(&graph, options.fuse);
         let state = Arc::new(graph.state.clone());
         let options = ProgramOptions { chunk: options.chunk.clamp(1, MAX_CHUNK), ..options };
-        Ok(Program { graph, plan, state, weights, runtime, options, workspace: Mutex::new(None) })
+        let workspace = Mutex::new(None);
+        Ok(Program { graph, plan, state, weights, runtime, options, resident: None, workspace })
+    }
+
+    /// The same program, which keeps at most `budget` bytes of the experts packed that were given as they stand in a file:
+    /// those that were used last. The others are packed when they are chosen, or worked on strip by strip.
+    #[must_use]
+    pub fn with_resident_budget(self, budget: usize) -> Program {
+        Program { resident: Some(Resident::new(budget)), ..self }
+    }
+
+    /// What the budget for experts has been used for, if there is one.
+    pub fn resident_stats(&self) -> Option<ResidentStats> {
+        self.resident.as_ref().map(Resident::stats)
     }
 
     /// The graph.
@@ -256,6 +272,7 @@ impl Program {
         self.check(steps)?;
         let session = self.runtime.pool.enter()?;
         let lens: Vec<usize> = steps.iter().map(|step| step.tokens.len()).collect();
+        let resident_then = self.resident.as_ref().map(Resident::now);
         let held: Vec<Held> = steps.iter().map(|step| step.state.hold()).collect();
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let mut data = Vec::new();
@@ -266,6 +283,9 @@ impl Program {
             if let Err(error) = done.unwrap_or_else(|payload| Err(Error::Panic(panic_message(&*payload)))) {
                 for (step, held) in steps.iter_mut().zip(held) {
                     step.state.go_back(held);
+                }
+                if let (Some(resident), Some(then)) = (&self.resident, resident_then) {
+                    resident.forget_since(then);
                 }
                 return Err(error);
             }
@@ -325,6 +345,7 @@ impl Program {
                 }
             }
         }
+        pass.release_experts();
         let logits = pass.value(self.graph.logits);
         if let Some(at) = first_non_finite(logits) {
             let vocabulary = self.graph.vocabulary();

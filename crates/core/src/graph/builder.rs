@@ -61,6 +61,7 @@ impl GraphBuilder {
             k,
             embedding: false,
             matmul: false,
+            experts: false,
         })
     }
 
@@ -76,6 +77,7 @@ impl GraphBuilder {
             k,
             embedding: false,
             matmul: false,
+            experts: false,
         })
     }
 
@@ -232,6 +234,7 @@ impl GraphBuilder {
             self.expect(name, "biases", stack * m, self.vectors[bias.0].len())?;
         }
         self.matrices[weight.0].matmul = true;
+        self.matrices[weight.0].experts = true;
         Ok(self.push(name, Op::ExpertLinear { x, weight, bias, route }, slots, m))
     }
 

@@ -78,6 +78,8 @@ pub struct MatrixInfo {
     pub embedding: bool,
     /// Whether it is multiplied by activations.
     pub matmul: bool,
+    /// Whether it is a stack of experts, of which each token is multiplied by those chosen for it.
+    pub experts: bool,
 }
 
 impl MatrixInfo {

@@ -3,7 +3,7 @@
 use cera_quant::acts::ActFormat;
 
 use super::{ActsId, ActsInfo, Groups, Local, Phase, Product, Scan};
-use crate::graph::{Graph, MatrixId, Node, Op, Rows, ValueId, VectorId};
+use crate::graph::{Graph, MatrixId, Node, Op, RouteId, Rows, ValueId, VectorId};
 
 /// Phases, and the activations that they share.
 pub(super) struct Lowered {
@@ -79,10 +79,26 @@ impl Lowering<'_> {
 
     fn matrix(&mut self, op: &Op, (weight, bias): (MatrixId, Option<VectorId>), out: ValueId) {
         let Some(read) = self.read(op) else { return };
+        if let Groups::Experts(route) = read.groups {
+            self.fetch(route);
+        }
         self.quantize(&read);
         if let Some(acts) = self.find(&read) {
             self.product(Product { acts, weight, bias, out });
         }
+    }
+
+    /// Before the first products of a choice of experts: brings all their matrices to memory.
+    fn fetch(&mut self, route: RouteId) {
+        let fetches = |phase: &Phase| matches!(phase, Phase::Fetch { route: of, .. } if *of == route);
+        if self.out.phases.iter().rev().any(fetches) {
+            return;
+        }
+        let matrices = self.graph.nodes().iter().filter_map(|node| match node.op {
+            Op::ExpertLinear { weight, route: of, .. } if of == route => Some(weight),
+            _ => None,
+        });
+        self.out.phases.push(Phase::Fetch { route, matrices: matrices.collect() });
     }
 
     /// Before the first matrix that reads a value in some groups: brings it to every format that some matrix wants.

@@ -92,6 +92,9 @@ impl Lifetimes {
                         l.define(product.out, p);
                     }
                 }
+                Phase::Fetch { route, .. } => {
+                    l.last_use[graph.routes[route.0].choice.0] = p;
+                }
                 Phase::Attention { q, out, .. } => {
                     l.last_use[q.0] = p;
                     l.define(*out, p);

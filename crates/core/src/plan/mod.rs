@@ -93,6 +93,8 @@ pub(crate) enum Phase {
     Local(Vec<Local>),
     /// Products that depend on none of each other.
     Products(Vec<Product>),
+    /// Brings the chosen experts of some stacks to memory, where not all are there.
+    Fetch { route: RouteId, matrices: Vec<MatrixId> },
     /// Attention of one layer.
     Attention { q: ValueId, info: AttentionInfo, out: ValueId },
     /// A recurrence of one layer.
@@ -205,6 +207,7 @@ impl Phase {
         match self {
             Phase::Local(_) => "local",
             Phase::Products(_) => "products",
+            Phase::Fetch { .. } => "fetch",
             Phase::Attention { .. } => "attention",
             Phase::Scan { .. } => "recurrence",
         }
@@ -220,6 +223,7 @@ impl Phase {
                 None => Rows::Tokens,
             },
             Phase::Products(products) => products.first().map_or(Rows::Tokens, |p| of(p.out)),
+            Phase::Fetch { route, .. } => Rows::Slots(*route),
             Phase::Attention { out, .. } | Phase::Scan { out, .. } => of(*out),
         }
     }

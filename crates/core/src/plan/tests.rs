@@ -98,6 +98,7 @@ fn shape(phase: &Phase) -> String {
             .collect(),
         Phase::Products(products) => "x".repeat(products.len()),
         Phase::Attention { .. } => "A".to_owned(),
+        Phase::Fetch { .. } => "F".to_owned(),
         Phase::Scan { .. } => "D".to_owned(),
     }
 }
@@ -117,10 +118,10 @@ fn neighbouring_ops_fuse() {
 fn experts_are_quantized_and_multiplied_by_slot() {
     let graph = mixture(6, 2);
     let plan = Plan::new(&graph, true);
-    let expected = ["EQ", "xx", "W", "Q", "xx", "GQ", "x", "mQ", "x", "P*", "S"];
+    let expected = ["EQ", "xx", "W", "F", "Q", "xx", "GQ", "x", "mQ", "x", "P*", "S"];
     assert_eq!(shapes(&plan), expected);
     let of_slots = |p: &Phase| matches!(p.rows(&graph, &plan.acts), Rows::Slots(_));
-    assert!((0..plan.phases.len()).all(|i| of_slots(&plan.phases[i]) == (3..7).contains(&i)));
+    assert!((0..plan.phases.len()).all(|i| of_slots(&plan.phases[i]) == (3..8).contains(&i)));
     let place = |name: &str| plan.values[value(&graph, name)];
     assert_eq!((place("gate").rows, place("gate").row), (2, 4 * 32));
     assert_eq!((place("act"), place("y").rows), (place("gate"), 1));
@@ -182,6 +183,7 @@ fn touched(graph: &Graph, plan: &Plan) -> Vec<Vec<usize>> {
                     touched[product.out.0].push(p);
                 }
             }
+            Phase::Fetch { route, .. } => touched[graph.routes[route.0].choice.0].push(p),
             Phase::Attention { q, out, .. } => {
                 touched[q.0].push(p);
                 touched[out.0].push(p);

@@ -146,18 +146,35 @@ impl GgufFile {
 
     /// Asks the system to bring the data of `info` into memory in the background. Does nothing for files not mapped.
     pub fn prefetch(&self, info: &TensorInfo) {
+        self.prefetch_part(info, 0..info.byte_len());
+    }
+
+    /// As [`GgufFile::prefetch`], of some bytes of the tensor.
+    pub(super) fn prefetch_part(&self, info: &TensorInfo, part: Range<usize>) {
         if let Bytes::Mapped(map) = &self.bytes {
-            map.prefetch(info.file_range());
+            map.prefetch(within(info, &part));
         }
     }
 
     /// Gives the memory of the data of `info` back to the system. It stays usable: the next access reads the file
     /// again. Does nothing for files not mapped.
     pub fn release(&self, info: &TensorInfo) {
+        self.release_part(info, 0..info.byte_len());
+    }
+
+    /// As [`GgufFile::release`], of some bytes of the tensor.
+    pub(super) fn release_part(&self, info: &TensorInfo, part: Range<usize>) {
         if let Bytes::Mapped(map) = &self.bytes {
-            map.release(info.file_range());
+            map.release(within(info, &part));
         }
     }
+}
+
+/// Where some bytes of a tensor stand in its file.
+fn within(info: &TensorInfo, part: &Range<usize>) -> Range<usize> {
+    let all = info.file_range();
+    let at = |offset: usize| all.start + offset.min(all.len());
+    at(part.start)..at(part.end)
 }
 
 struct Parts {

@@ -1,6 +1,7 @@
 //! A model in one file or several.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -155,6 +156,16 @@ impl GgufSet {
     /// As [`GgufSet::tensor_data`].
     pub(crate) fn mapped_data(&self, info: &TensorInfo) -> Option<&[u8]> {
         self.files[info.file].mapped_data(info)
+    }
+
+    /// As [`GgufFile::prefetch_part`].
+    pub(crate) fn prefetch_part(&self, info: &TensorInfo, part: Range<usize>) {
+        self.files[info.file].prefetch_part(info, part);
+    }
+
+    /// As [`GgufFile::release_part`].
+    pub(crate) fn release_part(&self, info: &TensorInfo, part: Range<usize>) {
+        self.files[info.file].release_part(info, part);
     }
 
     /// As [`GgufFile::prefetch`].

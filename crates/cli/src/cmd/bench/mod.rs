@@ -12,7 +12,7 @@ use cera_models::{Model, ModelOptions};
 use self::measure::{Case, Sample};
 use self::report::{Format, Row};
 use super::KvArg;
-use super::load::ThreadArgs;
+use super::load::{MemoryArg, ThreadArgs};
 use crate::output;
 
 /// Arguments of `cera bench`. Lists make a matrix.
@@ -42,8 +42,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "512", value_parser = clap::value_parser!(u32).range(1..))]
     chunk: u32,
     /// Do not pack the weights at load.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "memory")]
     no_repack: bool,
+    #[command(flatten)]
+    memory: MemoryArg,
     /// Do not run each test once, uncounted, before the samples.
     #[arg(long)]
     no_warmup: bool,
@@ -63,6 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for path in &args.model {
         let options = ModelOptions {
             repack: !args.no_repack,
+            memory: args.memory.bytes(),
             program: cera_core::ProgramOptions { chunk: args.chunk as usize, ..Default::default() },
             ..ModelOptions::default()
         };

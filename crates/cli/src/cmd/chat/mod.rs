@@ -19,6 +19,7 @@ use rustyline::{Config, DefaultEditor};
 use serde::{Deserialize, Serialize};
 
 use self::line::{HELP, Line};
+use super::experts::Experts;
 use super::load::LoadArgs;
 use super::sampling::SamplingArgs;
 use super::session::{ContextArgs, TemplateArgs, cancel_once, on_interrupt};
@@ -243,7 +244,7 @@ impl Chat {
             session.context(),
             session.dropped(),
             session.context_bytes() as f64 / 1e6,
-        )
+        ) + &Experts::of(session.model()).map_or(String::new(), |experts| experts.note())
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod attend;
 mod experts;
+mod fetch;
 mod local;
 mod parts;
 mod product;
@@ -18,9 +19,10 @@ mod slots;
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, RwLock};
 
 use self::attend::Cuts;
+use self::fetch::Fetched;
 use self::parts::Parts;
 use self::slots::Slots;
 use super::Program;
@@ -51,6 +53,8 @@ pub(super) struct Pass<'a> {
     cuts: Cuts,
     /// The slots of every choice of experts, from the first phase that has them.
     slots: Box<[OnceLock<Slots>]>,
+    /// The experts of the layer that is worked on, where not all are in memory.
+    fetched: RwLock<Fetched>,
 }
 
 impl<'a> Pass<'a> {
@@ -67,7 +71,15 @@ impl<'a> Pass<'a> {
         let cuts = Cuts::new(&program.plan.phases, &program.graph, batch, workers);
         let memory = memory.share(cuts.parts())?;
         let slots = program.graph.routes.iter().map(|_| OnceLock::new()).collect();
-        Ok(Pass { program, batch, memory, parts: Parts::new(workers), cuts, slots })
+        Ok(Pass {
+            program,
+            batch,
+            memory,
+            parts: Parts::new(workers),
+            cuts,
+            slots,
+            fetched: RwLock::default(),
+        })
     }
 
     fn plan(&self) -> &'a Plan {
@@ -144,6 +156,7 @@ impl Phases for Pass<'_> {
                 self.parts.deal(chunks);
                 chunks
             }
+            Phase::Fetch { route, matrices } => self.find_experts(*route, matrices),
             Phase::Attention { .. } => self.cuts.chunks(phase),
             Phase::Scan { scan, .. } => self.scan_cut(scan).chunks(),
         }
@@ -164,6 +177,7 @@ impl Phases for Pass<'_> {
                 let chunk = self.parts.take(worker);
                 self.products((chunk, self.products_chunks(products)), products, &kernels);
             }
+            Phase::Fetch { .. } => self.fetch(chunk),
             Phase::Attention { q, info, out } => self.attention((phase, chunk), (*q, info, *out), &kernels),
             Phase::Scan { scan, out } => self.scan(chunk, scan, *out, &kernels),
         }

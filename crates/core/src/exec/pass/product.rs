@@ -106,11 +106,12 @@ impl Pass<'_> {
             // no two groups have the same elements.
             unsafe { OutMat::from_raw(first.wrapping_add(row), n, rows, stride) }
         };
-        if let Some(w) = weight.packed_ref(member) {
-            let out = view(0, m);
-            kernels.matmul(&GemmArgs { w, x, strips: strips.clone(), tiles: 0..x.tiles(), out });
-        } else {
-            SCRATCH.with_borrow_mut(|scratch| {
+        self.with_packed(product.weight, member, |packed| match packed {
+            Some(w) => {
+                let out = view(0, m);
+                kernels.matmul(&GemmArgs { w, x, strips: strips.clone(), tiles: 0..x.tiles(), out });
+            }
+            None => SCRATCH.with_borrow_mut(|scratch| {
                 let size = expect(strip_bytes(weight.format(), weight.k()));
                 scratch.resize(scratch.len().max(size), 0);
                 // The worker goes on with the strip after these, unless its part ends here.
@@ -122,8 +123,8 @@ impl Pass<'_> {
                     let out = view(s * STRIP_ROWS, w.m());
                     kernels.matmul(&GemmArgs { w, x, strips: 0..1, tiles: 0..x.tiles(), out });
                 }
-            });
-        }
+            }),
+        });
         if let Some(bias) = product.bias {
             let columns = strips.start * STRIP_ROWS..m.min(strips.end * STRIP_ROWS);
             let bias = &self.graph().vectors[bias.0][member * m..][columns.clone()];

@@ -61,6 +61,11 @@ impl Slots {
         Slots { tokens, of_tokens, experts: groups, tiles }
     }
 
+    /// The experts that were chosen, with their slots.
+    pub(super) fn experts(&self) -> &[Group] {
+        &self.experts
+    }
+
     /// The token of a slot.
     pub(super) fn token(&self, slot: usize) -> usize {
         self.tokens[slot]
