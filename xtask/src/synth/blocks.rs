@@ -1,7 +1,9 @@
 //! Random blocks of every format, with a given spread of the values.
 //!
 //! Codes are random bits. Scales are chosen so that the values have the wanted standard deviation, vary by a factor of three
-//! between blocks, and where a format has minima these centre the values.
+//! between blocks, and where a format has minima these centre the values. Scales have both signs: the codes of most formats
+//! have a mean, and with one sign it would grow from layer to layer until all tokens were alike and chose the same
+//! experts.
 
 use anyhow::Result;
 use cera_quant::Format;
@@ -70,7 +72,7 @@ fn fill_32(format: Format, spread: f32, rng: &mut ChaCha8Rng, bytes: &mut [u8]) 
         }
         // `2^(e - 128)` is the power of two next to `d`, on a logarithmic scale.
         _ => scaled(bytes, spread / rms(MXFP4_VALUES.map(i32::from)), rng, |b: &mut BlockMxfp4, d, _| {
-            b.e = ((d * 2_f32.sqrt()).to_bits() >> 23) as u8 + 1;
+            b.e = ((d.abs() * 2_f32.sqrt()).to_bits() >> 23) as u8 + 1;
         })?,
     }
     Ok(())
@@ -122,8 +124,11 @@ fn scaled<B: Block>(
 ) -> Result<()> {
     // Uniform factors from 0.5 to 1.5 have a root mean square of 1.0408.
     for block in cast_blocks_mut(bytes)? {
-        let factor = 0.5 + unit_interval(rng.next_u32());
-        set(block, unit * factor / 1.0408, rng);
+        let random = rng.next_u32();
+        let factor = 0.5 + unit_interval(random);
+        // The lowest bit has no part in the factor.
+        let sign = if random & 1 == 0 { 1.0 } else { -1.0 };
+        set(block, sign * unit * factor / 1.0408, rng);
     }
     Ok(())
 }
