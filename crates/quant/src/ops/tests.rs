@@ -261,3 +261,32 @@ fn convolutions_agree_with_the_fixtures() {
         assert_eq!(after, transposed(&get("final_state").data, taps - 1), "{case}");
     }
 }
+
+#[test]
+fn gated_norms_agree_with_the_fixtures() {
+    let f = fixture();
+    let get = |name: &str| f.f32(&format!("rmsnorm_gated.{name}")).data;
+    let (x, weight, mut gate) = (get("x"), get("weight"), get("gate"));
+    let mut normed = vec![f32::NAN; x.len()];
+    scalar::rms_norm(&mut RmsNormArgs { x: &x, weight: &weight, eps: get("eps")[0], out: &mut normed });
+    scalar::gated(&mut GatedArgs { activation: Activation::Silu, gate: &mut gate, up: &normed });
+    assert_close("rmsnorm_gated", &gate, &get("out"), (2e-6, 2e-6));
+}
+
+#[test]
+fn norms_of_weights_without_their_one_agree_with_the_fixtures() {
+    let f = fixture();
+    let get = |name: &str| f.f32(&format!("rmsnorm_one_plus.{name}")).data;
+    let x = get("x");
+    let weight: Vec<f32> = get("weight").iter().map(|w| 1.0 + w).collect();
+    let mut out = vec![f32::NAN; x.len()];
+    scalar::rms_norm(&mut RmsNormArgs { x: &x, weight: &weight, eps: get("eps")[0], out: &mut out });
+    assert_close("rmsnorm_one_plus", &out, &get("out"), (2e-6, 2e-6));
+}
+
+#[test]
+fn softplus_agrees_with_the_fixtures() {
+    let f = fixture();
+    let out: Vec<f32> = f.f32("softplus.x").data.into_iter().map(crate::num::math::softplus).collect();
+    assert_close("softplus", &out, &f.f32("softplus.out").data, (2e-6, 2e-6));
+}

@@ -192,6 +192,31 @@ fn the_fixtures_agree() {
     }
 }
 
+#[test]
+fn norms_of_keys_agree_with_the_fixtures() {
+    let f = Fixture::open("ops/ops.safetensors");
+    let (x, eps) = (f.f32("l2norm.x"), f.f32("l2norm.eps").data[0]);
+    let expected = f.f32("l2norm.out");
+    let k_dim = *x.shape.last().unwrap();
+    for (x, expected) in x.data.chunks(k_dim).zip(expected.data.chunks(k_dim)) {
+        let shape = DeltaShape { k_heads: 1, v_heads: 1, k_dim, v_dim: 1, order: HeadOrder::Grouped };
+        let case = Case {
+            rule: DeltaRule { shape, norm: QkNorm::L2 { eps }, q_scale: 1.0, k_scale: 1.0 },
+            rows: [x, x, &[1.0]].concat(),
+            a: vec![0.0],
+            // So large that nothing but the key stands between the value of one and the state.
+            b: vec![100.0],
+            a_scale: vec![-1.0],
+            a_bias: vec![0.0],
+            state: vec![0.0; k_dim],
+        };
+        let (_, state) = case.run(0..1, 1, &tiled(shape, &case.state));
+        for (got, expected) in state.iter().step_by(LANES).zip(expected) {
+            assert!((got - expected).abs() <= 2e-6 + 2e-6 * expected.abs(), "{got} for {expected}");
+        }
+    }
+}
+
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }
