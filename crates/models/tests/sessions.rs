@@ -17,11 +17,11 @@ use cera_quant::kv::KvType;
 use cera_testkit::fixtures;
 use common::TestRuntime;
 
-/// The kinds of state: whole, with windows, with convolutions.
-const MODELS: [&str; 3] = ["llama", "gemma3", "lfm2"];
+/// The kinds of state: whole, with windows, with convolutions, with linear attention.
+const MODELS: [&str; 5] = ["llama", "gemma3", "lfm2", "qwen35", "qwen3next"];
 
 /// Those whose state cannot go back by itself.
-const STIFF: [&str; 2] = ["gemma3", "lfm2"];
+const STIFF: [&str; 4] = ["gemma3", "lfm2", "qwen35", "qwen3next"];
 
 /// Tokens from a checkpoint to the next.
 const EVERY: usize = 32;

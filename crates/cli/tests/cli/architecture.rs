@@ -128,8 +128,8 @@ fn types_without_kernels_are_named_with_their_tensor() {
 #[test]
 fn architectures_and_features_without_implementation_are_named() {
     let named = |name: &str| after(|toy| toy.set("general.architecture", ty::STRING, string(name)));
-    let supported =
-        "is not supported; supported: gemma3, granite, lfm2, llama, olmo2, phi3, qwen2, qwen3, smollm3";
+    let supported = "is not supported; supported: deepseek2, gemma3, gpt-oss, granite, granitehybrid, lfm2, lfm2moe, \
+                     llama, olmo2, phi3, qwen2, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, smollm3";
     assert_eq!(named("mamba"), format!("architecture mamba {supported}"));
     assert_eq!(named("LLAMA"), format!("architecture LLAMA {supported}"));
     assert_eq!(named(""), format!("architecture  {supported}"));
@@ -137,7 +137,7 @@ fn architectures_and_features_without_implementation_are_named() {
     let missing = after(|toy| toy.unset("general.architecture"));
     assert_eq!(missing, "metadata key general.architecture is missing");
     let experts = after(|toy| toy.set_u32("llama.expert_count", 8));
-    assert_eq!(experts, "a mixture of experts (expert_count) is not supported");
+    assert_eq!(experts, "metadata key llama.expert_used_count is missing");
     let warp = after(|toy| toy.set("llama.rope.scaling.type", ty::STRING, string("warp")));
     assert_eq!(warp, "RoPE scaling warp (rope.scaling.type) is not supported");
 }
