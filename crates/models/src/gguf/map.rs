@@ -33,7 +33,7 @@ impl Mapping {
         advice::will_need(&self.0, range);
     }
 
-    /// Tells the system that the whole pages inside of `range` are not needed in memory for now.
+    /// Tells the system that `range` is not needed in memory for now, nor what is on its pages besides.
     pub(super) fn release(&self, range: Range<usize>) {
         advice::not_needed(&self.0, range);
     }
@@ -45,8 +45,9 @@ mod advice {
 
     use memmap2::{Advice, Mmap, UncheckedAdvice};
 
-    /// A multiple of the page size of every supported system.
-    const PAGE: usize = 64 << 10;
+    /// A multiple of the page size of every supported system, and the most that Linux maps around a page that is touched: a
+    /// large folio of the page cache.
+    const AROUND: usize = 2 << 20;
 
     pub(super) fn will_need(map: &Mmap, range: Range<usize>) {
         if let Err(error) = map.advise_range(Advice::WillNeed, range.start, range.len()) {
@@ -55,9 +56,10 @@ mod advice {
     }
 
     pub(super) fn not_needed(map: &Mmap, range: Range<usize>) {
-        // memmap2 widens a range to whole pages, which would drop pages of the neighbours.
-        let start = range.start.next_multiple_of(PAGE);
-        let end = range.end - range.end % PAGE;
+        // With the pages of neighbours that came with those of the range. Who needs them has them mapped again, from memory.
+        let base = map.as_ptr().addr();
+        let start = range.start.saturating_sub((base + range.start) % AROUND);
+        let end = ((base + range.end).next_multiple_of(AROUND) - base).min(map.len());
         if start >= end {
             return;
         }
