@@ -81,6 +81,67 @@ fn every_row_is_written_once_for_any_number_of_rows_and_threads() {
     assert!(wrong.is_empty(), "(rows, threads, repack, tokens): {wrong:?}");
 }
 
+/// How often each strip of weights was read, by address, by [`count`].
+static READS: Mutex<BTreeMap<usize, u32>> = Mutex::new(BTreeMap::new());
+
+/// In place of a matrix kernel: counts the strips that it is asked to read.
+///
+/// # Safety
+/// None is needed.
+unsafe fn count(args: &GemmArgs<'_>) {
+    gemm::f32(args);
+    let mut reads = READS.lock().unwrap();
+    for strip in args.strips.clone() {
+        *reads.entry(args.w.strip(strip).as_ptr().addr()).or_default() += 1;
+    }
+}
+
+#[test]
+fn strips_of_chosen_experts_are_read_once_for_all_their_tokens() {
+    const EXPERTS: usize = 8;
+    const M: usize = 50;
+    let runtime = Runtime::with_width(KernelTable::with_matrix_kernel(count), 3).unwrap();
+    // Nothing, and what makes all tokens choose the same two experts.
+    for (bias, chosen) in [(0.0, None), (1e3, Some(2))] {
+        let mut g = GraphBuilder::new();
+        let table = g.matrix("table", Format::F32, VOCABULARY, K);
+        let x = g.embed("x", table);
+        let router = g.matrix("router", Format::F32, EXPERTS, K);
+        let logits = g.linear("logits", x, router, None).unwrap();
+        let bias: Vec<f32> =
+            (0..EXPERTS).map(|expert| if [1, 6].contains(&expert) { bias } else { 0.0 }).collect();
+        let bias = g.vector(bias);
+        let scores = cera_quant::ops::Scores::Softmax;
+        let routing =
+            cera_quant::ops::Routing { scores, chosen: 2, groups: None, renormalise: None, scale: 1.0 };
+        let route = g.route("route", logits, (routing, Some(bias))).unwrap();
+        let stack = g.matrix_stack("stack", Format::F32, EXPERTS, (M, K));
+        let y = g.expert_linear("y", x, (stack, None), route).unwrap();
+        let y = g.combine("sum", y, route).unwrap();
+        let rows = g.select_outputs("rows", y).unwrap();
+        let graph = g.finish(rows).unwrap();
+        let stacked = matrix(EXPERTS * M, false).stacked(EXPERTS).unwrap().packed().unwrap();
+        let weights = vec![matrix(VOCABULARY, false), matrix(EXPERTS, true), stacked.clone()];
+        let program = Program::new(graph, weights, runtime.clone(), ProgramOptions::default()).unwrap();
+        READS.lock().unwrap().clear();
+        let tokens: Vec<u32> = (0..64).map(|i| i % VOCABULARY as u32).collect();
+        step(&program, &mut program.new_state(KvType::F32, 64), &tokens).unwrap();
+        let reads = std::mem::take(&mut *READS.lock().unwrap());
+        let of_expert = |expert: usize| {
+            let packed = program.weights()[2].packed_ref(expert).unwrap();
+            (0..packed.strips())
+                .map(|s| reads.get(&packed.strip(s).as_ptr().addr()).copied())
+                .collect::<Vec<_>>()
+        };
+        let read: Vec<usize> = (0..EXPERTS).filter(|&expert| of_expert(expert)[0].is_some()).collect();
+        for expert in 0..EXPERTS {
+            let expected = read.contains(&expert).then_some(1);
+            assert_eq!(of_expert(expert), [expected; 4], "expert {expert} of {read:?}");
+        }
+        assert!(chosen.is_none_or(|chosen| read.len() == chosen), "{read:?}");
+    }
+}
+
 /// Whether [`fail`] does.
 static FAILS: AtomicBool = AtomicBool::new(false);
 
