@@ -5,8 +5,8 @@ use crate::acts::ActFormat;
 use crate::args::GemmArgs;
 use crate::kv::{AppendArgs, Q8Unit};
 use crate::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
-    RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, LayerNormArgs, MergeArgs,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 /// A matrix kernel.
@@ -35,6 +35,7 @@ pub type QuantizeFn = unsafe fn(&[f32], usize, &mut [u8]);
 #[allow(missing_docs, reason = "each field is the function of `scalar::ops` with its name")]
 pub struct Ops {
     pub rms_norm: for<'a> unsafe fn(&mut RmsNormArgs<'a>),
+    pub layer_norm: for<'a> unsafe fn(&mut LayerNormArgs<'a>),
     pub add: for<'a> unsafe fn(&mut AddArgs<'a>),
     pub add_scaled: for<'a> unsafe fn(&mut AddScaledArgs<'a>),
     pub route: for<'a> unsafe fn(&mut RouteArgs<'a>),

@@ -52,12 +52,13 @@ macro_rules! f32_ops {
     ($gate:ident, $lanes:ty) => {
         use cera_quant::kv::{self, AppendArgs, Q8Unit};
         use cera_quant::ops::{
-            self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
+            self, AddArgs, AddScaledArgs, AttentionArgs, GatedArgs, LayerNormArgs, MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs,
             RouteArgs, ConvArgs, DeltaRuleArgs, StateSpaceArgs,
         };
 
         $crate::f32_ops! { @stamp $gate, $lanes;
             rms_norm(RmsNormArgs<'_>) = ops::rms_norm;
+            layer_norm(LayerNormArgs<'_>) = ops::layer_norm;
             add(AddArgs<'_>) = ops::add;
             add_scaled(AddScaledArgs<'_>) = ops::add_scaled;
             route(RouteArgs<'_>) = ops::route;

@@ -121,6 +121,24 @@ impl GraphBuilder {
         Ok(self.push(name, Op::RmsNorm { x, weight, eps }, rows, width))
     }
 
+    /// Layer normalisation of each row, with one weight and one addend per element.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if a row has another number of elements.
+    pub fn layer_norm(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        (weight, bias): (VectorId, VectorId),
+        eps: f32,
+    ) -> Result<ValueId, Error> {
+        let (rows, width) = self.shape(x);
+        for (what, vector) in [("norm weights", weight), ("norm biases", bias)] {
+            self.expect(name, what, width, self.vectors[vector.0].len())?;
+        }
+        Ok(self.push(name, Op::LayerNorm { x, weight, bias, eps }, rows, width))
+    }
+
     /// `x . weight^T + bias`.
     ///
     /// # Errors

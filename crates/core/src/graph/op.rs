@@ -23,6 +23,17 @@ pub enum Op {
         /// Added to the mean of the squares.
         eps: f32,
     },
+    /// Layer normalisation of each row.
+    LayerNorm {
+        /// Rows.
+        x: ValueId,
+        /// One weight per element of a row.
+        weight: VectorId,
+        /// One addend per element of a row.
+        bias: VectorId,
+        /// Added to the variance.
+        eps: f32,
+    },
     /// `x . w^T + bias`.
     Linear {
         /// Activations.
@@ -180,6 +191,7 @@ impl Op {
         let inputs = match *self {
             Op::Embed { .. } => [None; 3],
             Op::RmsNorm { x, .. }
+            | Op::LayerNorm { x, .. }
             | Op::Linear { x, .. }
             | Op::Rope { x, .. }
             | Op::Pointwise { x, .. }

@@ -30,6 +30,9 @@ impl Lowering<'_> {
         let out = node.out;
         match node.op {
             Op::Embed { table } => self.local(Local::Embed { table, out }),
+            Op::LayerNorm { x, weight, bias, eps } => {
+                self.local(Local::LayerNorm { x, weight, bias, eps, out });
+            }
             Op::RmsNorm { x, weight, eps } => self.local(Local::RmsNorm { x, weight, eps, out }),
             Op::Rope { x, rope } => self.local(Local::Rope { x, rope, out }),
             Op::Gated { gate, up, activation } => self.local(Local::Gated { gate, up, activation, out }),

@@ -62,6 +62,7 @@ impl ActsInfo {
 pub(crate) enum Local {
     Embed { table: MatrixId, out: ValueId },
     RmsNorm { x: ValueId, weight: VectorId, eps: f32, out: ValueId },
+    LayerNorm { x: ValueId, weight: VectorId, bias: VectorId, eps: f32, out: ValueId },
     Quantize { acts: ActsId },
     Rope { x: ValueId, rope: RopeId, out: ValueId },
     Append { k: ValueId, v: ValueId, state: StateId },
@@ -164,6 +165,7 @@ impl Local {
         match *self {
             Local::Embed { out, .. }
             | Local::RmsNorm { out, .. }
+            | Local::LayerNorm { out, .. }
             | Local::Rope { out, .. }
             | Local::Gated { out, .. }
             | Local::Pointwise { out, .. }
@@ -184,6 +186,7 @@ impl Local {
         let inputs = match *self {
             Local::Embed { .. } => [None; 3],
             Local::RmsNorm { x, .. }
+            | Local::LayerNorm { x, .. }
             | Local::Rope { x, .. }
             | Local::Pointwise { x, .. }
             | Local::Conv { x, .. }

@@ -81,6 +81,7 @@ fn shape(phase: &Phase) -> String {
             .map(|op| match op {
                 Local::Embed { .. } => 'E',
                 Local::RmsNorm { .. } => 'N',
+                Local::LayerNorm { .. } => 'L',
                 Local::Quantize { .. } => 'Q',
                 Local::Rope { .. } => 'R',
                 Local::Append { .. } => 'K',

@@ -4,8 +4,8 @@ use cera_quant::acts::ActFormat;
 use cera_quant::args::GemmArgs;
 use cera_quant::kv::{AppendArgs, KvUnit, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
-    RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, LayerNormArgs, MergeArgs,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 use super::{F32Op, KernelOp, KernelTable};
@@ -97,6 +97,10 @@ impl Kernels<'_> {
     op!(
         /// Runs the RMS normalisation.
         rms_norm, F32Op::RmsNorm, RmsNormArgs
+    );
+    op!(
+        /// Runs the layer normalisation.
+        layer_norm, F32Op::LayerNorm, LayerNormArgs
     );
     op!(
         /// Joins parts of attention.

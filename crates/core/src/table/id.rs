@@ -34,6 +34,8 @@ macro_rules! f32_ops {
 f32_ops! {
     /// RMS normalisation.
     RmsNorm "rms_norm-f32";
+    /// Layer normalisation.
+    LayerNorm "layer_norm-f32";
     /// Element-wise addition.
     Add "add-f32";
     /// Addition of a multiple.

@@ -2,8 +2,8 @@
 
 use cera_quant::kv::{AppendArgs, Q8Unit};
 use cera_quant::ops::{
-    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs, PointwiseArgs,
-    RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
+    AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, LayerNormArgs, MergeArgs,
+    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 use super::KernelTable;
@@ -26,6 +26,8 @@ macro_rules! ops {
 ops! {
     /// RMS normalisation: [`cera_quant::ops::rms_norm`].
     rms_norm: RmsNormArgs<'_>;
+    /// Layer normalisation: [`cera_quant::ops::layer_norm`].
+    layer_norm: LayerNormArgs<'_>;
     /// Element-wise addition: [`cera_quant::ops::add`].
     add: AddArgs<'_>;
     /// Addition of a multiple: [`cera_quant::ops::add_scaled`].

@@ -15,6 +15,10 @@ use crate::ModelError;
 pub(super) fn build(source: &Source<'_>) -> Result<Blueprint, ModelError> {
     let params = Params::read(source)?;
     params.expect_attention(source)?;
+    const TEMPERATURE: &str = "attention.temperature_scale";
+    if source.meta().has(&format!("{{arch}}.{TEMPERATURE}"))? {
+        return Err(source.unsupported(TEMPERATURE));
+    }
     let latent = Latent::read(source, &params)?;
     let routing = RoutingDefaults { scores: Scores::Softmax, normalised: false, eps: 1e-20 };
     let experts = Experts::read(source, routing)?;

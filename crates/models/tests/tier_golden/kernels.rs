@@ -57,6 +57,7 @@ pub(crate) fn fault(
 fn kernel(node: &Node) -> Option<F32Op> {
     match node.op {
         Op::RmsNorm { .. } => Some(F32Op::RmsNorm),
+        Op::LayerNorm { .. } => Some(F32Op::LayerNorm),
         Op::Add { .. } | Op::Linear { bias: Some(_), .. } | Op::ExpertLinear { bias: Some(_), .. } => {
             Some(F32Op::Add)
         }

@@ -15,6 +15,14 @@ pub fn tree(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
+/// The sum: element `i` goes to lane `i mod 16` in increasing `i`; missing elements of the last sixteen count as +0.
+#[inline(always)]
+pub fn of<S: Simd>(s: S, x: &[f32]) -> f32 {
+    let (whole, rest) = x.as_chunks::<LANES>();
+    let sum = whole.iter().fold(s.splat(0.0), |sum, x| s.add(sum, s.load(x)));
+    s.reduce_add(if rest.is_empty() { sum } else { s.add(sum, s.load_part(rest)) })
+}
+
 /// The sum of squares: element `i` goes to lane `i mod 16` by FMA in increasing `i`; missing elements of the last
 /// sixteen count as +0.
 #[inline(always)]

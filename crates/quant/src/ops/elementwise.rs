@@ -51,6 +51,8 @@ pub enum Pointwise {
     SoftCap(f32),
     /// `1 / (1 + exp(-x))`: [`math::sigmoid`].
     Sigmoid,
+    /// The GELU: [`math::gelu_erf`].
+    Gelu,
 }
 
 /// The activation of a gated feed-forward network.
@@ -100,6 +102,16 @@ impl Unary for Sigmoid {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, x: S::F) -> S::F {
         math::sigmoid(s, x)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Gelu;
+
+impl Unary for Gelu {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, x: S::F) -> S::F {
+        math::gelu_erf(s, x)
     }
 }
 
@@ -196,6 +208,7 @@ pub fn pointwise<S: Simd>(s: S, args: &mut PointwiseArgs<'_>) {
         Pointwise::Scale(factor) => replace(s, args.x, Scaled(factor)),
         Pointwise::SoftCap(cap) => replace(s, args.x, Capped(cap)),
         Pointwise::Sigmoid => replace(s, args.x, Sigmoid),
+        Pointwise::Gelu => replace(s, args.x, Gelu),
     }
 }
 

@@ -22,7 +22,7 @@ pub use elementwise::{
     Activation, AddArgs, AddScaledArgs, GatedArgs, Pointwise, PointwiseArgs, add, add_scaled, gated,
     pointwise,
 };
-pub use norm::{RmsNormArgs, rms_norm};
+pub use norm::{LayerNormArgs, RmsNormArgs, layer_norm, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
 pub use route::{RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, route};
 pub use state_space::{StateSpace, StateSpaceArgs, state_space};

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::num::{LANES, Scalar, Simd, math};
+use crate::num::{LANES, Scalar, Simd, math, sum};
 
 /// How experts are chosen and weighed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,10 +133,7 @@ fn each<S: Simd>(s: S, x: &mut [f32], f: impl Fn(S, S::F) -> S::F) {
 fn softmax<S: Simd>(s: S, x: &mut [f32]) {
     let max = s.splat(largest(x));
     each(s, x, |s, x| math::exp(s, s.sub(x, max)));
-    let (whole, rest) = x.as_chunks::<LANES>();
-    let sum = whole.iter().fold(s.splat(0.0), |sum, x| s.add(sum, s.load(x)));
-    let sum = if rest.is_empty() { sum } else { s.add(sum, s.load_part(rest)) };
-    let sum = s.splat(s.reduce_add(sum));
+    let sum = s.splat(sum::of(s, x));
     each(s, x, |s, p| s.div(p, sum));
 }
 
@@ -195,15 +192,15 @@ fn best_two(scores: &[f32]) -> f32 {
 }
 
 fn weigh(routing: &Routing, weights: &mut [f32]) {
-    let sum = |weights: &[f32]| weights.iter().fold(0.0, |sum, weight| sum + weight);
+    let total = |weights: &[f32]| weights.iter().fold(0.0, |sum, weight| sum + weight);
     if routing.scores == Scores::ChosenSoftmax {
         let max = largest(weights);
         each(Scalar, weights, |s, x| math::exp(s, s.sub(x, s.splat(max))));
-        let all = sum(weights);
+        let all = total(weights);
         weights.iter_mut().for_each(|weight| *weight /= all);
     }
     if let Some(eps) = routing.renormalise {
-        let all = sum(weights) + eps;
+        let all = total(weights) + eps;
         weights.iter_mut().for_each(|weight| *weight /= all);
     }
     if routing.scale != 1.0 {

@@ -30,6 +30,20 @@ fn rms_norm_agrees_with_the_fixtures() {
 }
 
 #[test]
+fn layer_norm_and_gelu_agree_with_the_fixtures() {
+    let f = fixture();
+    let [x, weight, bias, eps, expected] =
+        ["x", "weight", "bias", "eps", "out"].map(|field| f.f32(&format!("layernorm.{field}")).data);
+    let mut out = vec![f32::NAN; x.len()];
+    let args = &mut LayerNormArgs { x: &x, weight: &weight, bias: &bias, eps: eps[0], out: &mut out };
+    scalar::layer_norm(args);
+    assert_close("layernorm", &out, &expected, (2e-6, 2e-6));
+    let mut x = f.f32("gelu_exact.x").data;
+    scalar::pointwise(&mut PointwiseArgs { function: Pointwise::Gelu, x: &mut x });
+    assert_close("gelu_exact", &x, &f.f32("gelu_exact.out").data, (2e-6, 2e-6));
+}
+
+#[test]
 fn gates_agree_with_the_fixtures() {
     let f = fixture();
     let mut gate = f.f32("swiglu.gate").data;

@@ -4,13 +4,14 @@ use crate::kernels::Ops;
 use crate::kv::{self, AppendArgs, Q8Unit};
 use crate::num::Scalar;
 use crate::ops::{
-    self, AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, MergeArgs,
-    PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
+    self, AddArgs, AddScaledArgs, AttentionArgs, ConvArgs, DeltaRuleArgs, GatedArgs, LayerNormArgs,
+    MergeArgs, PointwiseArgs, RmsNormArgs, RopeArgs, RouteArgs, StateSpaceArgs,
 };
 
 /// The f32 operations.
 pub const OPS: Ops = Ops {
     rms_norm,
+    layer_norm,
     add,
     add_scaled,
     route,
@@ -32,6 +33,11 @@ pub const OPS: Ops = Ops {
 /// [`ops::rms_norm`] on scalar lanes.
 pub fn rms_norm(args: &mut RmsNormArgs<'_>) {
     ops::rms_norm(Scalar, args);
+}
+
+/// [`ops::layer_norm`] on scalar lanes.
+pub fn layer_norm(args: &mut LayerNormArgs<'_>) {
+    ops::layer_norm(Scalar, args);
 }
 
 /// [`ops::add`] on scalar lanes.

@@ -5,8 +5,8 @@ use cera_quant::kernels::Ops;
 use cera_quant::kv::{AppendArgs, KvPages, KvShape, KvUnit, PAGE_KEYS, Q8Unit};
 use cera_quant::ops::{
     Activation, AddArgs, AddScaledArgs, AttentionArgs, AttentionOut, AttentionScratch, ConvArgs, ConvForm,
-    GatedArgs, MergeArgs, Pointwise, PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs, RouteArgs,
-    RouteScratch, Routing, RoutingGroups, Scores, Visible, part_len,
+    GatedArgs, LayerNormArgs, MergeArgs, Pointwise, PointwiseArgs, RmsNormArgs, RopeArgs, RopePairs,
+    RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, Visible, part_len,
 };
 use cera_quant::scalar;
 
@@ -61,6 +61,17 @@ pub fn norms_have_the_scalar_bits(tiers: &[Tier]) {
             // SAFETY: the tier is available.
             norm(&|args| unsafe { (tier.kernels.ops.rms_norm)(args) })
         });
+        let bias = values(len, &mut rng);
+        let norm = |run: &dyn Fn(&mut LayerNormArgs<'_>)| {
+            let mut out = vec![f32::NAN; x.len()];
+            run(&mut LayerNormArgs { x: &x, weight: &weight, bias: &bias, eps: 1e-5, out: &mut out });
+            out
+        };
+        let expected = norm(&scalar::ops::layer_norm);
+        check(tiers, &mut failures, &format!("layer {len}"), &expected, |tier| {
+            // SAFETY: the tier is available.
+            norm(&|args| unsafe { (tier.kernels.ops.layer_norm)(args) })
+        });
     }
     assert!(failures.is_empty(), "{failures:#?}");
 }
@@ -104,9 +115,13 @@ pub fn sums_and_gates_have_the_scalar_bits(tiers: &[Tier]) {
                 gated(&|args| unsafe { (tier.kernels.ops.gated)(args) })
             });
         }
-        for function in
-            [Pointwise::Scale(0.3), Pointwise::Scale(-1e-3), Pointwise::SoftCap(30.0), Pointwise::Sigmoid]
-        {
+        for function in [
+            Pointwise::Scale(0.3),
+            Pointwise::Scale(-1e-3),
+            Pointwise::SoftCap(30.0),
+            Pointwise::Sigmoid,
+            Pointwise::Gelu,
+        ] {
             let pointwise = |run: &dyn Fn(&mut PointwiseArgs<'_>)| {
                 let mut x = x.clone();
                 run(&mut PointwiseArgs { function, x: &mut x });

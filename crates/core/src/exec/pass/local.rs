@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cera_quant::kv::{AppendArgs, KvType, Q8Unit};
-use cera_quant::ops::{AddArgs, ConvArgs, GatedArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
+use cera_quant::ops::{AddArgs, ConvArgs, GatedArgs, LayerNormArgs, PointwiseArgs, RmsNormArgs, RopeArgs};
 
 use super::{Pass, SCRATCH, expect};
 use crate::graph::{Columns, ConvInfo, StateId, ValueId, VectorId};
@@ -45,6 +45,12 @@ impl<'a> Pass<'a> {
                 // SAFETY: see above.
                 let (x, out) = unsafe { (self.read(x, rows.clone()), self.write(out, rows)) };
                 kernels.rms_norm(&mut RmsNormArgs { x, weight: &graph.vectors[weight.0], eps, out });
+            }
+            Local::LayerNorm { x, weight, bias, eps, out } => {
+                // SAFETY: see above.
+                let (x, out) = unsafe { (self.read(x, rows.clone()), self.write(out, rows)) };
+                let (weight, bias) = (&graph.vectors[weight.0], &graph.vectors[bias.0]);
+                kernels.layer_norm(&mut LayerNormArgs { x, weight, bias, eps, out });
             }
             Local::Quantize { acts } => self.quantize(acts, rows, kernels),
             Local::Rope { x, rope, out } => {

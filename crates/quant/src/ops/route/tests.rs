@@ -54,6 +54,18 @@ fn choices_agree_with_the_fixtures() {
 }
 
 #[test]
+fn the_softmax_agrees_with_the_fixture() {
+    let fixture = Fixture::open("ops/ops.safetensors");
+    let (x, expected) = (fixture.f32("softmax.x"), fixture.f32("softmax.out"));
+    for (row, (x, expected)) in x.rows().zip(expected.rows()).enumerate() {
+        let (_, weights) = run(routing(Scores::Softmax, x.len()), x, None);
+        for (got, want) in weights.iter().zip(expected) {
+            assert!((got - want).abs() <= 2e-6 * want.abs() + 2e-6, "row {row}: {got} {want}");
+        }
+    }
+}
+
+#[test]
 fn of_equals_the_first_experts_are_chosen() {
     let logits = [1.0, 2.0, 2.0, 2.0, 0.0, -0.0, 0.0];
     assert_eq!(run(routing(Scores::Softmax, 2), &logits, None).0, [1, 2]);
