@@ -1,9 +1,8 @@
 //! The gated delta rule: linear attention over a state that every token decays and corrects.
 
-use std::array;
 use std::ops::Range;
 
-use crate::args::OutMat;
+use super::scan::{HeadScan, Lane, ScanPiece, join, tiles, tiles_mut};
 use crate::num::{LANES, Simd, math, sum};
 
 /// Tokens whose queries and keys are brought to their norms before they meet the state: few enough for the first-level
@@ -43,31 +42,25 @@ impl DeltaShape {
         2 * self.k_heads * self.k_dim + self.out_len()
     }
 
-    /// Elements of the results of a token.
-    pub fn out_len(&self) -> usize {
-        self.v_heads * self.v_dim
-    }
-
-    /// Tiles of a head's state: sixteen elements of values each.
-    pub fn tiles(&self) -> usize {
-        self.v_dim.div_ceil(LANES)
-    }
-
-    /// Elements of a tile of the state: `[k_dim, 16]`, zeros where a value has fewer elements.
-    pub fn tile_len(&self) -> usize {
-        self.k_dim * LANES
-    }
-
-    /// Elements of the state: `[v_heads, tiles, k_dim, 16]`.
-    pub fn state_len(&self) -> usize {
-        self.v_heads * self.tiles() * self.tile_len()
-    }
-
     fn k_head(&self, head: usize) -> usize {
         match self.order {
             HeadOrder::Grouped => head / (self.v_heads / self.k_heads),
             HeadOrder::Tiled => head % self.k_heads,
         }
+    }
+}
+
+impl HeadScan for DeltaShape {
+    fn heads(&self) -> usize {
+        self.v_heads
+    }
+
+    fn dim(&self) -> usize {
+        self.v_dim
+    }
+
+    fn depth(&self) -> usize {
+        self.k_dim
     }
 }
 
@@ -106,10 +99,6 @@ pub struct DeltaRule {
 pub struct DeltaRuleArgs<'a> {
     /// The rule.
     pub rule: DeltaRule,
-    /// The head of values that is worked on.
-    pub head: usize,
-    /// Its tiles that are.
-    pub tiles: Range<usize>,
     /// Consecutive tokens of a sequence: the queries of all heads, then their keys, then the values.
     pub rows: &'a [f32],
     /// For each token and head of values what the decay comes from: `[tokens, v_heads]`.
@@ -120,12 +109,8 @@ pub struct DeltaRuleArgs<'a> {
     pub a_scale: &'a [f32],
     /// What is added to `a` of each head of values.
     pub a_bias: &'a [f32],
-    /// The state of the tiles before the first token: `[tiles, k_dim, 16]`.
-    pub before: &'a [f32],
-    /// Their state after the last.
-    pub after: &'a mut [f32],
-    /// The results: for each token the elements of the tiles.
-    pub out: OutMat<'a>,
+    /// The head of values that is worked on, and its tiles that are.
+    pub piece: ScanPiece<'a>,
     /// Scratch.
     pub scratch: &'a mut Vec<f32>,
 }
@@ -143,10 +128,10 @@ pub struct DeltaRuleArgs<'a> {
 pub fn delta_rule<S: Simd>(s: S, args: &mut DeltaRuleArgs<'_>) {
     let tokens = args.check();
     if tokens == 0 {
-        args.after.copy_from_slice(args.before);
+        args.piece.after.copy_from_slice(args.piece.before);
     }
     let mut scratch = std::mem::take(args.scratch);
-    let (keys, width) = (2 * BLOCK * args.rule.shape.k_dim, args.tiles.len() * LANES);
+    let (keys, width) = (2 * BLOCK * args.rule.shape.k_dim, args.piece.tiles.len() * LANES);
     scratch.resize(scratch.len().max(keys + BLOCK * width), 0.0);
     let (qk, values) = scratch.split_at_mut(keys);
     let values = values[..BLOCK * width].as_chunks_mut().0;
@@ -154,7 +139,7 @@ pub fn delta_rule<S: Simd>(s: S, args: &mut DeltaRuleArgs<'_>) {
         let tokens = first..tokens.min(first + BLOCK);
         let gates = prepare(s, args, tokens.clone(), (qk, values));
         let mut block = Block { tokens, gates, qk, values };
-        let tiles = args.tiles.len();
+        let tiles = args.piece.tiles.len();
         let mut tile = 0;
         // One pass over the state for a token's last step and the next token's first has twice the sums.
         if S::REGISTERS >= 32 {
@@ -168,7 +153,7 @@ pub fn delta_rule<S: Simd>(s: S, args: &mut DeltaRuleArgs<'_>) {
             tile += 1;
         }
         for (token, row) in block.tokens.zip(values.chunks_exact(tiles)) {
-            args.out.store(token, 0, &row.as_flattened()[..args.out.rows()]);
+            args.piece.out.store(token, 0, &row.as_flattened()[..args.piece.out.rows()]);
         }
     }
     *args.scratch = scratch;
@@ -178,14 +163,10 @@ impl DeltaRuleArgs<'_> {
     /// The number of tokens.
     fn check(&self) -> usize {
         let shape = self.rule.shape;
-        let (width, tile_len) = (shape.row_len(), shape.tile_len());
+        let width = shape.row_len();
         let tokens = self.rows.len() / width.max(1);
-        assert!(
-            shape.k_heads > 0 && shape.v_heads.is_multiple_of(shape.k_heads) && self.head < shape.v_heads,
-            "delta rule: head {} of {shape:?}",
-            self.head
-        );
-        assert!(self.tiles.start < self.tiles.end && self.tiles.end <= shape.tiles(), "delta rule: tiles");
+        assert!(shape.k_heads > 0 && shape.v_heads.is_multiple_of(shape.k_heads), "delta rule: {shape:?}");
+        self.piece.check("delta rule", &shape, tokens);
         assert_eq!(self.rows.len(), tokens * width, "delta rule: elements of rows");
         for (what, len) in [("a", self.a.len()), ("b", self.b.len())] {
             assert_eq!(len, tokens * shape.v_heads, "delta rule: elements of {what}");
@@ -193,11 +174,6 @@ impl DeltaRuleArgs<'_> {
         for (what, len) in [("factors", self.a_scale.len()), ("biases", self.a_bias.len())] {
             assert_eq!(len, shape.v_heads, "delta rule: {what}");
         }
-        for (what, len) in [("before", self.before.len()), ("after", self.after.len())] {
-            assert_eq!(len, self.tiles.len() * tile_len, "delta rule: elements {what}");
-        }
-        let columns = shape.v_dim.min(self.tiles.end * LANES) - self.tiles.start * LANES;
-        assert!(self.out.tokens() == tokens && self.out.rows() == columns, "delta rule: results");
         tokens
     }
 }
@@ -215,9 +191,6 @@ struct Block<'a> {
     values: &'a mut [Lane],
 }
 
-/// What a tile holds for one element of the key.
-pub(super) type Lane = [f32; LANES];
-
 /// Brings queries and keys to their norms, collects the values, and computes what a token does to the state.
 ///
 /// Rows of tokens lie far apart: each is asked for before it is needed.
@@ -231,24 +204,24 @@ fn prepare<S: Simd>(
     let DeltaRule { shape, norm, q_scale, k_scale } = args.rule;
     let (heads, dim) = (shape.v_heads, shape.k_dim);
     let (mut decay, mut beta) = ([0.0; BLOCK], [0.0; BLOCK]);
-    let k_head = shape.k_head(args.head);
+    let k_head = shape.k_head(args.piece.head);
     let starts = [k_head * dim, (shape.k_heads + k_head) * dim];
-    let from = 2 * shape.k_heads * dim + args.head * shape.v_dim + args.tiles.start * LANES;
-    let values = values.chunks_exact_mut(args.tiles.len());
+    let from = 2 * shape.k_heads * dim + args.piece.head * shape.v_dim + args.piece.tiles.start * LANES;
+    let values = values.chunks_exact_mut(args.piece.tiles.len());
     for ((i, token), values) in tokens.enumerate().zip(values) {
         let ahead = args.rows.as_ptr().wrapping_add((token + TOKENS_AHEAD) * shape.row_len());
-        for (from, len) in [(starts[0], dim), (starts[1], dim), (from, args.out.rows())] {
+        for (from, len) in [(starts[0], dim), (starts[1], dim), (from, args.piece.out.rows())] {
             for at in (0..len).step_by(LANES) {
                 s.prefetch(ahead.wrapping_add(from + at).cast());
             }
         }
         let row = &args.rows[token * shape.row_len()..];
-        let value = row[from..][..args.out.rows()].chunks(LANES);
+        let value = row[from..][..args.piece.out.rows()].chunks(LANES);
         for (value, to) in value.zip(values) {
             s.store(s.load_part(value), to);
         }
-        let at = token * heads + args.head;
-        decay[i] = args.a_scale[args.head] * math::softplus(args.a[at] + args.a_bias[args.head]);
+        let at = token * heads + args.piece.head;
+        decay[i] = args.a_scale[args.piece.head] * math::softplus(args.a[at] + args.a_bias[args.piece.head]);
         beta[i] = args.b[at];
         let to = &mut qk[2 * i * dim..][..2 * dim];
         let (q, k) = to.split_at_mut(dim);
@@ -286,8 +259,8 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
     let shape = args.rule.shape;
     let dim = shape.k_dim;
     let span = tile * shape.tile_len()..(tile + G) * shape.tile_len();
-    let before: [&[Lane]; G] = tiles(args.before[span.clone()].as_chunks().0, dim);
-    let mut state: [&mut [Lane]; G] = tiles_mut(args.after[span].as_chunks_mut().0, dim);
+    let before: [&[Lane]; G] = tiles(args.piece.before[span.clone()].as_chunks().0, dim);
+    let mut state: [&mut [Lane]; G] = tiles_mut(args.piece.after[span].as_chunks_mut().0, dim);
     let [decay, beta] = &block.gates;
     let mut kv = [s.splat(0.0); G];
     for (i, token) in block.tokens.clone().enumerate() {
@@ -297,7 +270,7 @@ fn run<S: Simd, const G: usize, const AHEAD: bool>(
         } else if i == 0 || !AHEAD {
             kv = absorb::<S, G, false>(s, before, &mut state, (k, decay[i]));
         }
-        let values = &mut block.values[i * args.tiles.len() + tile..][..G];
+        let values = &mut block.values[i * args.piece.tiles.len() + tile..][..G];
         let mut delta = kv;
         for (delta, value) in delta.iter_mut().zip(values.iter()) {
             *delta = s.mul(s.splat(beta[i]), s.sub(s.load(value), *delta));
@@ -403,33 +376,6 @@ fn correct_one<S: Simd, const G: usize, const NEXT: bool>(
         }
         s.store(x, &mut state[g][at]);
     }
-}
-
-/// Joins the four chains of every tile.
-#[inline(always)]
-pub(super) fn join<S: Simd, const G: usize>(s: S, sums: [[S::F; G]; 4]) -> [S::F; G] {
-    let mut joined = [s.splat(0.0); G];
-    for (g, joined) in joined.iter_mut().enumerate() {
-        *joined = s.add(s.add(sums[0][g], sums[1][g]), s.add(sums[2][g], sums[3][g]));
-    }
-    joined
-}
-
-/// `G` tiles of `dim` elements of keys.
-#[inline(always)]
-pub(super) fn tiles<const G: usize>(state: &[Lane], dim: usize) -> [&[Lane]; G] {
-    array::from_fn(|g| &state[g * dim..][..dim])
-}
-
-/// `G` tiles of `dim` elements of keys, to write.
-#[inline(always)]
-pub(super) fn tiles_mut<const G: usize>(state: &mut [Lane], dim: usize) -> [&mut [Lane]; G] {
-    let mut rest = state;
-    array::from_fn(|_| {
-        let (tile, others) = std::mem::take(&mut rest).split_at_mut(dim);
-        rest = others;
-        tile
-    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod elementwise;
 mod norm;
 mod rope;
 mod route;
+mod scan;
 mod state_space;
 
 pub use attention::{
@@ -25,6 +26,7 @@ pub use elementwise::{
 pub use norm::{LayerNormArgs, RmsNormArgs, layer_norm, rms_norm};
 pub use rope::{RopeArgs, RopePairs, rope, rope_table};
 pub use route::{RouteArgs, RouteScratch, Routing, RoutingGroups, Scores, route};
+pub use scan::{HeadScan, ScanPiece};
 pub use state_space::{StateSpace, StateSpaceArgs, state_space};
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::array;
 use std::ops::Range;
 
-use super::delta_rule::{Lane, join, tiles, tiles_mut};
-use crate::args::OutMat;
+use super::scan::{HeadScan, Lane, ScanPiece, join, tiles, tiles_mut};
 use crate::num::{LANES, Simd, math};
 
 /// Tokens whose decays are computed together.
@@ -28,25 +27,19 @@ impl StateSpace {
     pub fn row_len(&self) -> usize {
         self.out_len() + 2 * self.groups * self.state_dim
     }
+}
 
-    /// Elements of the results of a token.
-    pub fn out_len(&self) -> usize {
-        self.heads * self.head_dim
+impl HeadScan for StateSpace {
+    fn heads(&self) -> usize {
+        self.heads
     }
 
-    /// Tiles of a head's state: sixteen elements of the head each.
-    pub fn tiles(&self) -> usize {
-        self.head_dim.div_ceil(LANES)
+    fn dim(&self) -> usize {
+        self.head_dim
     }
 
-    /// Elements of a tile of the state: `[state_dim, 16]`, zeros where a head has fewer elements.
-    pub fn tile_len(&self) -> usize {
-        self.state_dim * LANES
-    }
-
-    /// Elements of the state: `[heads, tiles, state_dim, 16]`.
-    pub fn state_len(&self) -> usize {
-        self.heads * self.tiles() * self.tile_len()
+    fn depth(&self) -> usize {
+        self.state_dim
     }
 }
 
@@ -55,10 +48,6 @@ impl StateSpace {
 pub struct StateSpaceArgs<'a> {
     /// The heads.
     pub shape: StateSpace,
-    /// The head that is worked on.
-    pub head: usize,
-    /// Its tiles that are.
-    pub tiles: Range<usize>,
     /// Consecutive tokens of a sequence: all heads, then `B` of all groups, then `C`.
     pub rows: &'a [f32],
     /// For each token and head what its time step comes from: `[tokens, heads]`.
@@ -69,12 +58,8 @@ pub struct StateSpaceArgs<'a> {
     pub a: &'a [f32],
     /// The factor of what skips the state of each head.
     pub skip: &'a [f32],
-    /// The state of the tiles before the first token: `[tiles, state_dim, 16]`.
-    pub before: &'a [f32],
-    /// Their state after the last.
-    pub after: &'a mut [f32],
-    /// The results: for each token the elements of the tiles.
-    pub out: OutMat<'a>,
+    /// The head that is worked on, and its tiles that are.
+    pub piece: ScanPiece<'a>,
 }
 
 /// For each token, with `dt = softplus(dt + dt_bias)`: `S = fma(B, x dt, S exp(a dt))` and `out = fma(skip, x, S^T C)`.
@@ -91,11 +76,11 @@ pub struct StateSpaceArgs<'a> {
 pub fn state_space<S: Simd>(s: S, args: &mut StateSpaceArgs<'_>) {
     let tokens = args.check();
     if tokens == 0 {
-        args.after.copy_from_slice(args.before);
+        args.piece.after.copy_from_slice(args.piece.before);
     }
     for first in (0..tokens).step_by(BLOCK) {
         let block = Block::new(s, args, first..tokens.min(first + BLOCK));
-        let (tiles, mut tile) = (args.tiles.len(), 0);
+        let (tiles, mut tile) = (args.piece.tiles.len(), 0);
         while tile + 2 <= tiles {
             run::<S, 2>(s, args, &block, tile);
             tile += 2;
@@ -111,12 +96,8 @@ impl StateSpaceArgs<'_> {
     fn check(&self) -> usize {
         let shape = self.shape;
         let tokens = self.rows.len() / shape.row_len().max(1);
-        assert!(
-            shape.groups > 0 && shape.heads.is_multiple_of(shape.groups) && self.head < shape.heads,
-            "state space: head {} of {shape:?}",
-            self.head
-        );
-        assert!(self.tiles.start < self.tiles.end && self.tiles.end <= shape.tiles(), "state space: tiles");
+        assert!(shape.groups > 0 && shape.heads.is_multiple_of(shape.groups), "state space: {shape:?}");
+        self.piece.check("state space", &shape, tokens);
         assert_eq!(self.rows.len(), tokens * shape.row_len(), "state space: elements of rows");
         assert_eq!(self.dt.len(), tokens * shape.heads, "state space: elements of dt");
         for (what, len) in
@@ -124,11 +105,6 @@ impl StateSpaceArgs<'_> {
         {
             assert_eq!(len, shape.heads, "state space: {what}");
         }
-        for (what, len) in [("before", self.before.len()), ("after", self.after.len())] {
-            assert_eq!(len, self.tiles.len() * shape.tile_len(), "state space: elements {what}");
-        }
-        let columns = shape.head_dim.min(self.tiles.end * LANES) - self.tiles.start * LANES;
-        assert!(self.out.tokens() == tokens && self.out.rows() == columns, "state space: results");
         tokens
     }
 }
@@ -144,7 +120,7 @@ impl Block {
     #[inline(always)]
     fn new<S: Simd>(s: S, args: &StateSpaceArgs<'_>, tokens: Range<usize>) -> Block {
         let (mut dt, mut decay) = ([0.0; BLOCK], [0.0; BLOCK]);
-        let (heads, head) = (args.shape.heads, args.head);
+        let (heads, head) = (args.shape.heads, args.piece.head);
         for (i, token) in tokens.clone().enumerate() {
             dt[i] = math::softplus(args.dt[token * heads + head] + args.dt_bias[head]);
             decay[i] = args.a[head] * dt[i];
@@ -162,17 +138,17 @@ fn run<S: Simd, const G: usize>(s: S, args: &mut StateSpaceArgs<'_>, block: &Blo
     let shape = args.shape;
     let dim = shape.state_dim;
     let span = tile * shape.tile_len()..(tile + G) * shape.tile_len();
-    let before: [&[Lane]; G] = tiles(args.before[span.clone()].as_chunks().0, dim);
-    let mut state: [&mut [Lane]; G] = tiles_mut(args.after[span].as_chunks_mut().0, dim);
-    let group = args.head / (shape.heads / shape.groups);
-    let skip = s.splat(args.skip[args.head]);
+    let before: [&[Lane]; G] = tiles(args.piece.before[span.clone()].as_chunks().0, dim);
+    let mut state: [&mut [Lane]; G] = tiles_mut(args.piece.after[span].as_chunks_mut().0, dim);
+    let group = args.piece.head / (shape.heads / shape.groups);
+    let skip = s.splat(args.skip[args.piece.head]);
     for (i, token) in block.tokens.clone().enumerate() {
         let row = &args.rows[token * shape.row_len()..][..shape.row_len()];
         let (heads, bc) = row.split_at(shape.out_len());
         let (b, c) = (&bc[group * dim..][..dim], &bc[(shape.groups + group) * dim..][..dim]);
-        let head = &heads[args.head * shape.head_dim..][..shape.head_dim];
+        let head = &heads[args.piece.head * shape.head_dim..][..shape.head_dim];
         let x: [S::F; G] = array::from_fn(|g| {
-            let from = (args.tiles.start + tile + g) * LANES;
+            let from = (args.piece.tiles.start + tile + g) * LANES;
             s.load_part(&head[from..shape.head_dim.min(from + LANES)])
         });
         let (dt, decay) = (s.splat(block.dt[i]), s.splat(block.decay[i]));
@@ -183,8 +159,8 @@ fn run<S: Simd, const G: usize>(s: S, args: &mut StateSpaceArgs<'_>, block: &Blo
         };
         for (g, (sum, x)) in sums.into_iter().zip(x).enumerate() {
             let from = (tile + g) * LANES;
-            let len = LANES.min(args.out.rows() - from);
-            args.out.store(token, from, &s.to_array(s.fma(skip, x, sum))[..len]);
+            let len = LANES.min(args.piece.out.rows() - from);
+            args.piece.out.store(token, from, &s.to_array(s.fma(skip, x, sum))[..len]);
         }
     }
 }

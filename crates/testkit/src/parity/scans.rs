@@ -1,7 +1,9 @@
 //! The recurrences of the tiers against the scalar ones.
 
 use cera_quant::args::OutMat;
-use cera_quant::ops::{DeltaRule, DeltaRuleArgs, DeltaShape, HeadOrder, QkNorm, StateSpace, StateSpaceArgs};
+use cera_quant::ops::{
+    DeltaRule, DeltaRuleArgs, DeltaShape, HeadOrder, HeadScan, QkNorm, ScanPiece, StateSpace, StateSpaceArgs,
+};
 use cera_quant::scalar;
 
 use super::Tier;
@@ -30,18 +32,20 @@ pub fn delta_rules_have_the_scalar_bits(tiers: &[Tier]) {
                 let (mut out, mut after) = (vec![f32::NAN; n * v_dim], vec![f32::NAN; state.len()]);
                 run(&mut DeltaRuleArgs {
                     rule,
-                    head,
-                    tiles: 0..shape.tiles(),
                     rows: &rows,
                     a: &a,
                     b: &b,
                     a_scale: &a_scale,
                     a_bias: &a_bias,
-                    before: &state,
-                    after: &mut after,
-                    // SAFETY: `out` has `n` rows of `v_dim` elements, and the test is one thread.
-                    out: unsafe { OutMat::from_raw(out.as_mut_ptr(), n, v_dim, v_dim) },
                     scratch: &mut Vec::new(),
+                    piece: ScanPiece {
+                        head,
+                        tiles: 0..shape.tiles(),
+                        before: &state,
+                        after: &mut after,
+                        // SAFETY: `out` has `n` rows of `v_dim` elements, and the test is one thread.
+                        out: unsafe { OutMat::from_raw(out.as_mut_ptr(), n, v_dim, v_dim) },
+                    },
                 });
                 out.extend(after);
                 out
@@ -72,17 +76,19 @@ pub fn state_space_scans_have_the_scalar_bits(tiers: &[Tier]) {
                 let (mut out, mut after) = (vec![f32::NAN; n * head_dim], vec![f32::NAN; state.len()]);
                 run(&mut StateSpaceArgs {
                     shape,
-                    head: heads - 1,
-                    tiles: 0..shape.tiles(),
                     rows: &rows,
                     dt: &dt,
                     dt_bias: &dt_bias,
                     a: &a,
                     skip: &skip,
-                    before: &state,
-                    after: &mut after,
-                    // SAFETY: `out` has `n` rows of `head_dim` elements, and the test is one thread.
-                    out: unsafe { OutMat::from_raw(out.as_mut_ptr(), n, head_dim, head_dim) },
+                    piece: ScanPiece {
+                        head: heads - 1,
+                        tiles: 0..shape.tiles(),
+                        before: &state,
+                        after: &mut after,
+                        // SAFETY: `out` has `n` rows of `head_dim` elements, and the test is one thread.
+                        out: unsafe { OutMat::from_raw(out.as_mut_ptr(), n, head_dim, head_dim) },
+                    },
                 });
                 out.extend(after);
                 out

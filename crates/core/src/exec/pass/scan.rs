@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use cera_quant::args::OutMat;
 use cera_quant::num::LANES;
-use cera_quant::ops::{DeltaRuleArgs, StateSpaceArgs};
+use cera_quant::ops::{DeltaRuleArgs, HeadScan, ScanPiece, StateSpaceArgs};
 
 use super::Pass;
 use crate::graph::{DeltaInfo, StateId, StateSpaceInfo, ValueId};
@@ -52,8 +52,8 @@ impl Scan {
     /// The heads of the recurrence, and the tiles of each.
     fn heads(&self) -> (usize, usize) {
         match self {
-            Scan::DeltaRule { info, .. } => (info.rule.shape.v_heads, info.rule.shape.tiles()),
-            Scan::StateSpace { info, .. } => (info.shape.heads, info.shape.tiles()),
+            Scan::DeltaRule { info, .. } => (info.rule.shape.heads(), info.rule.shape.tiles()),
+            Scan::StateSpace { info, .. } => (info.shape.heads(), info.shape.tiles()),
         }
     }
 }
@@ -64,18 +64,6 @@ struct Piece {
     run: Range<usize>,
     head: usize,
     tiles: Range<usize>,
-}
-
-/// What a layer's heads have in common.
-struct Sizes {
-    /// Tiles of a head.
-    tiles: usize,
-    /// Elements of the state of a tile.
-    tile_len: usize,
-    /// Elements of the results of a head.
-    dim: usize,
-    /// Heads.
-    heads: usize,
 }
 
 impl<'a> Pass<'a> {
@@ -97,29 +85,27 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The state of the tiles of a piece before the step, where that after it goes, and where the results go.
-    fn piece_memory(
+    /// A piece with its state before the step, where that after it goes, and where the results go.
+    fn piece(
         &self,
         (state, out): (StateId, ValueId),
-        sizes: &Sizes,
-        piece: &Piece,
-    ) -> (&'a [f32], &'a mut [f32], OutMat<'a>) {
-        let &Sizes { tiles, tile_len, dim, heads } = sizes;
-        let Piece { run, head, tiles: own } = piece;
-        let first = head * tiles;
-        let span = (first + own.start) * tile_len..(first + own.end) * tile_len;
+        shape: &impl HeadScan,
+        Piece { run, head, tiles }: Piece,
+    ) -> ScanPiece<'a> {
+        let (first, tile_len, width) = (head * shape.tiles(), shape.tile_len(), shape.out_len());
+        let span = (first + tiles.start) * tile_len..(first + tiles.end) * tile_len;
         // SAFETY: the states are borrowed by the step, and the graph gave the layer so many elements.
-        let (before, after) = unsafe { self.batch.recurrent(run.start, state, heads * tiles * tile_len) };
+        let (before, after) = unsafe { self.batch.recurrent(run.start, state, shape.state_len()) };
         // SAFETY: the elements after the step are as many as those before, and those of these tiles belong to one chunk
         // (chunks).
         let after = unsafe { std::slice::from_raw_parts_mut(after.add(span.start), span.len()) };
-        let column = head * dim + own.start * LANES;
-        let columns = dim.min(own.end * LANES) - own.start * LANES;
-        let to = self.memory.ptr(self.plan().values[out.0]).wrapping_add(run.start * heads * dim + column);
+        let column = head * shape.dim() + tiles.start * LANES;
+        let columns = shape.dim().min(tiles.end * LANES) - tiles.start * LANES;
+        let to = self.memory.ptr(self.plan().values[out.0]).wrapping_add(run.start * width + column);
         // SAFETY: the columns of these tiles in the rows of the run belong to one chunk (chunks) and lie inside of the
-        // value, whose rows are `heads * dim` elements.
-        let out = unsafe { OutMat::from_raw(to, run.len(), columns, heads * dim) };
-        (&before[span], after, out)
+        // value, whose rows are `width` elements.
+        let out = unsafe { OutMat::from_raw(to, run.len(), columns, width) };
+        ScanPiece { head, tiles, before: &before[span], after, out }
     }
 
     fn delta_rule(
@@ -129,33 +115,15 @@ impl<'a> Pass<'a> {
         piece: Piece,
         kernels: &Kernels<'_>,
     ) {
-        let (graph, shape) = (self.graph(), info.rule.shape);
-        let sizes = Sizes {
-            tiles: shape.tiles(),
-            tile_len: shape.tile_len(),
-            dim: shape.v_dim,
-            heads: shape.v_heads,
-        };
-        let (before, after, out) = self.piece_memory((info.state, out), &sizes, &piece);
-        let Piece { run, head, tiles } = piece;
+        let (graph, run) = (self.graph(), piece.run.clone());
+        let piece = self.piece((info.state, out), &info.rule.shape, piece);
         // SAFETY: operands are from an earlier phase (barriers).
         let (rows, a, b) =
             unsafe { (self.read(qkv, run.clone()), self.read(a, run.clone()), self.read(b, run)) };
+        let [a_scale, a_bias] = [info.a_scale, info.a_bias].map(|vector| &graph.vectors[vector.0][..]);
         SCRATCH.with_borrow_mut(|scratch| {
-            kernels.delta_rule(&mut DeltaRuleArgs {
-                rule: info.rule,
-                head,
-                tiles,
-                rows,
-                a,
-                b,
-                a_scale: &graph.vectors[info.a_scale.0],
-                a_bias: &graph.vectors[info.a_bias.0],
-                before,
-                after,
-                out,
-                scratch,
-            });
+            let rule = info.rule;
+            kernels.delta_rule(&mut DeltaRuleArgs { rule, rows, a, b, a_scale, a_bias, piece, scratch });
         });
     }
 
@@ -166,29 +134,11 @@ impl<'a> Pass<'a> {
         piece: Piece,
         kernels: &Kernels<'_>,
     ) {
-        let (graph, shape) = (self.graph(), info.shape);
-        let sizes = Sizes {
-            tiles: shape.tiles(),
-            tile_len: shape.tile_len(),
-            dim: shape.head_dim,
-            heads: shape.heads,
-        };
-        let (before, after, out) = self.piece_memory((info.state, out), &sizes, &piece);
-        let Piece { run, head, tiles } = piece;
+        let (graph, shape, run) = (self.graph(), info.shape, piece.run.clone());
+        let piece = self.piece((info.state, out), &shape, piece);
         // SAFETY: operands are from an earlier phase (barriers).
         let (rows, dt) = unsafe { (self.read(x, run.clone()), self.read(dt, run)) };
-        kernels.state_space(&mut StateSpaceArgs {
-            shape,
-            head,
-            tiles,
-            rows,
-            dt,
-            dt_bias: &graph.vectors[info.dt_bias.0],
-            a: &graph.vectors[info.a.0],
-            skip: &graph.vectors[info.skip.0],
-            before,
-            after,
-            out,
-        });
+        let [dt_bias, a, skip] = [info.dt_bias, info.a, info.skip].map(|vector| &graph.vectors[vector.0][..]);
+        kernels.state_space(&mut StateSpaceArgs { shape, rows, dt, dt_bias, a, skip, piece });
     }
 }

@@ -2,7 +2,7 @@
 
 use cera_quant::kv::KvShape;
 use cera_quant::num::LANES;
-use cera_quant::ops::{ConvForm, DeltaRule, StateSpace};
+use cera_quant::ops::{ConvForm, DeltaRule, HeadScan, StateSpace};
 
 use super::GraphBuilder;
 use crate::error::Error;
@@ -95,17 +95,7 @@ impl GraphBuilder {
         for vector in [a_scale, a_bias] {
             self.expect(name, "elements per head of values", shape.v_heads, self.vectors[vector.0].len())?;
         }
-        if shape.out_len() == 0 || shape.k_dim == 0 {
-            return Err(self.fault(name, "elements of a head", 1, 0));
-        }
-        let bytes = shape
-            .k_dim
-            .checked_mul(shape.out_len())
-            .and_then(|len| len.checked_mul(LANES * size_of::<f32>()));
-        if bytes.is_none() {
-            return Err(self.fault(name, "elements of the state", usize::MAX, shape.k_dim));
-        }
-        let state = self.add_state(LayerState::Recurrent { len: shape.state_len() });
+        let state = self.scan_state(name, &shape)?;
         let info = DeltaInfo { rule, a_scale, a_bias, state };
         Ok(self.push(name, Op::DeltaRule { qkv, a, b, info }, Rows::Tokens, shape.out_len()))
     }
@@ -131,12 +121,22 @@ impl GraphBuilder {
         for vector in vectors {
             self.expect(name, "elements per head", shape.heads, self.vectors[vector.0].len())?;
         }
-        if shape.out_len() == 0 || shape.state_dim == 0 {
-            return Err(self.fault(name, "elements of a head", 1, 0));
-        }
+        let state = self.scan_state(name, &shape)?;
         let [a, dt_bias, skip] = vectors;
-        let state = self.add_state(LayerState::Recurrent { len: shape.state_len() });
         let info = StateSpaceInfo { shape, a, dt_bias, skip, state };
         Ok(self.push(name, Op::StateSpace { x, dt, info }, Rows::Tokens, shape.out_len()))
+    }
+
+    /// Adds the state of a recurrence, which must have elements, and as many as memory can.
+    fn scan_state(&mut self, name: &str, shape: &impl HeadScan) -> Result<StateId, Error> {
+        let bytes = shape
+            .depth()
+            .checked_mul(shape.out_len())
+            .and_then(|len| len.checked_mul(LANES * size_of::<f32>()));
+        match bytes {
+            Some(1..) => Ok(self.add_state(LayerState::Recurrent { len: shape.state_len() })),
+            Some(0) => Err(self.fault(name, "elements of a head", 1, 0)),
+            None => Err(self.fault(name, "elements of the state", usize::MAX, shape.depth())),
+        }
     }
 }

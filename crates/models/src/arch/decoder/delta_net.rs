@@ -1,7 +1,7 @@
 //! Linear attention by the gated delta rule, in place of softmax attention.
 
 use cera_core::graph::{Columns, ValueId};
-use cera_quant::ops::{Activation, ConvForm, DeltaRule, DeltaShape, HeadOrder, QkNorm};
+use cera_quant::ops::{Activation, ConvForm, DeltaRule, DeltaShape, HeadOrder, HeadScan, QkNorm};
 
 use super::Decoder;
 use crate::ModelError;

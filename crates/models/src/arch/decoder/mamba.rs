@@ -1,7 +1,7 @@
 //! The mixer of Mamba-2.
 
 use cera_core::graph::ValueId;
-use cera_quant::ops::{Activation, ConvForm, StateSpace};
+use cera_quant::ops::{Activation, ConvForm, HeadScan, StateSpace};
 
 use super::Decoder;
 use crate::ModelError;

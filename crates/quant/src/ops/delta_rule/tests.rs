@@ -3,6 +3,7 @@ use cera_testkit::rng::Rng;
 use proptest::prelude::*;
 
 use super::*;
+use crate::args::OutMat;
 use crate::scalar::ops::delta_rule;
 
 const EPS: f32 = 1e-6;
@@ -65,18 +66,20 @@ impl Case {
                 let to = out.as_mut_ptr().wrapping_add(column);
                 delta_rule(&mut DeltaRuleArgs {
                     rule: self.rule,
-                    head,
-                    tiles,
                     rows: &self.rows[tokens.start * shape.row_len()..tokens.end * shape.row_len()],
                     a: &self.a[tokens.start * heads..tokens.end * heads],
                     b: &self.b[tokens.start * heads..tokens.end * heads],
                     a_scale: &self.a_scale,
                     a_bias: &self.a_bias,
-                    before: &state[span.clone()],
-                    after: &mut after[span],
-                    // SAFETY: the columns lie inside of the rows of `out`, and the test is one thread.
-                    out: unsafe { OutMat::from_raw(to, n, columns, width) },
                     scratch: &mut scratch,
+                    piece: ScanPiece {
+                        head,
+                        tiles,
+                        before: &state[span.clone()],
+                        after: &mut after[span],
+                        // SAFETY: the columns lie inside of the rows of `out`, and the test is one thread.
+                        out: unsafe { OutMat::from_raw(to, n, columns, width) },
+                    },
                 });
             }
         }

@@ -1,6 +1,7 @@
 use cera_testkit::rng::Rng;
 
 use super::*;
+use crate::args::OutMat;
 use crate::scalar::ops::state_space;
 
 /// Random inputs of some tokens. States are `[heads, state_dim, head_dim]`.
@@ -55,17 +56,19 @@ impl Case {
                 let to = out.as_mut_ptr().wrapping_add(column);
                 state_space(&mut StateSpaceArgs {
                     shape,
-                    head,
-                    tiles,
                     rows: &self.rows[tokens.start * shape.row_len()..tokens.end * shape.row_len()],
                     dt: &self.dt[tokens.start * shape.heads..tokens.end * shape.heads],
                     dt_bias: &self.dt_bias,
                     a: &self.a,
                     skip: &self.skip,
-                    before: &state[span.clone()],
-                    after: &mut after[span],
-                    // SAFETY: the columns lie inside of the rows of `out`, and the test is one thread.
-                    out: unsafe { OutMat::from_raw(to, tokens.len(), columns, shape.out_len()) },
+                    piece: ScanPiece {
+                        head,
+                        tiles,
+                        before: &state[span.clone()],
+                        after: &mut after[span],
+                        // SAFETY: the columns lie inside of the rows of `out`, and the test is one thread.
+                        out: unsafe { OutMat::from_raw(to, tokens.len(), columns, shape.out_len()) },
+                    },
                 });
             }
         }
