@@ -4,7 +4,7 @@
 
 mod common;
 
-use cera_core::{ResidentStats, SeqStep, Want};
+use cera_core::{CancelToken, ResidentStats, SeqStep, Want};
 use cera_models::gguf::LoadMode;
 use cera_models::{Model, ModelError, ModelOptions};
 use cera_quant::kv::KvType;
@@ -76,12 +76,21 @@ fn a_step_that_fails_leaves_no_expert_half_packed() {
     let options = ModelOptions { memory: Some(every + (all - every) / 3), ..ModelOptions::default() };
     let model = load(&runtime, FILES[0], options).unwrap();
     let expected = logits(&model);
-    let cancelled = cera_core::CancelToken::new();
-    cancelled.cancel();
-    let mut state = model.new_state(KvType::F32);
-    let steps = &mut [SeqStep { state: &mut state, tokens: &[1, 2, 3], want: Want::Last }];
-    assert!(model.program().step_cancellable(steps, &cancelled).is_err());
-    assert!(logits(&model) == expected);
+    // Whenever it is cancelled: before anything is done, while experts are packed, or not at all.
+    for wait in 0..40 {
+        let cancel = CancelToken::new();
+        let other = cancel.clone();
+        let cancelling = std::thread::spawn(move || {
+            (0..wait * 500).for_each(|_| std::hint::spin_loop());
+            other.cancel();
+        });
+        let mut state = model.new_state(KvType::F32);
+        let steps = &mut [SeqStep { state: &mut state, tokens: &[1, 2, 3], want: Want::Last }];
+        let done = model.program().step_cancellable(steps, &cancel);
+        cancelling.join().unwrap();
+        assert!(done.is_ok() || state.is_empty());
+        assert!(logits(&model) == expected, "cancelled after {wait}");
+    }
 }
 
 #[test]

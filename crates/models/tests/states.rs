@@ -1,4 +1,4 @@
-//! What models with windows, convolutions and linear attention remember of sequences: each by itself, no more than needed, and
+//! What models with windows, convolutions and recurrences remember of sequences: each by itself, no more than needed, and
 //! unchanged by a step that fails.
 
 #![allow(clippy::unwrap_used)]
@@ -12,7 +12,7 @@ use cera_testkit::fixtures;
 use common::TestRuntime;
 
 /// Sequences of both, and of a model that keeps everything.
-const MODELS: [&str; 5] = ["gemma3", "lfm2", "llama", "qwen35", "qwen3next"];
+const MODELS: [&str; 6] = ["gemma3", "granitehybrid", "lfm2", "llama", "qwen35", "qwen3next"];
 
 fn load(name: &str, chunk: usize) -> Model {
     let path = fixtures::dir().join(format!("arch/{name}/model.gguf"));
@@ -149,7 +149,7 @@ fn elements(state: &SeqState) -> Vec<u8> {
 
 #[test]
 fn the_same_tokens_in_other_steps_and_passes_leave_the_same_state() {
-    for name in ["qwen35", "qwen3next", "lfm2"] {
+    for name in ["qwen35", "qwen3next", "granitehybrid", "lfm2"] {
         let (model, tokens) = (load(name, 512), text(256, 8));
         let mut whole = state(&model);
         let logits = feed(&model, &mut whole, &tokens);
@@ -171,7 +171,7 @@ fn the_same_tokens_in_other_steps_and_passes_leave_the_same_state() {
 
 #[test]
 fn a_token_costs_layers_of_linear_attention_the_same_at_any_position() {
-    for name in ["qwen35", "qwen3next"] {
+    for name in ["qwen35", "qwen3next", "granitehybrid"] {
         let runtime = TestRuntime::with_threads(2);
         let path = fixtures::dir().join(format!("arch/{name}/model.gguf"));
         let model = Model::load(path, runtime.share(), ModelOptions::default()).unwrap();
@@ -191,7 +191,12 @@ fn a_token_costs_layers_of_linear_attention_the_same_at_any_position() {
             feed(&model, &mut state, &[7]);
             let hits = runtime.share().hits().into_iter();
             let calls: Vec<(String, u64)> = hits
-                .filter(|hits| matches!(hits.kernel.op, KernelOp::F32(F32Op::DeltaRule | F32Op::Conv)))
+                .filter(|hits| {
+                    matches!(
+                        hits.kernel.op,
+                        KernelOp::F32(F32Op::DeltaRule | F32Op::StateSpace | F32Op::Conv)
+                    )
+                })
                 .map(|hits| (hits.kernel.to_string(), hits.total()))
                 .collect();
             assert_eq!(calls.len(), 2, "{name}: {calls:?}");
