@@ -119,10 +119,10 @@ const MAX_CHUNK: usize = 4096;
 /// Receives the rows of a dumped value: its id and the rows of one pass.
 pub type Tap<'a> = &'a mut dyn FnMut(ValueId, &[f32]);
 
-/// What the phases of a step with the same work took.
+/// What one phase took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseTime {
-    /// The work: `local`, `products` or `attention`.
+    /// The work: `local`, `products`, `attention`, `recurrence`, or `fetch` where experts are brought to memory.
     pub work: &'static str,
     /// The first value that the phase gives; empty if it gives none.
     pub value: String,
@@ -272,9 +272,10 @@ impl Program {
         self.check(steps)?;
         let session = self.runtime.pool.enter()?;
         let lens: Vec<usize> = steps.iter().map(|step| step.tokens.len()).collect();
-        let resident_then = self.resident.as_ref().map(Resident::now);
         let held: Vec<Held> = steps.iter().map(|step| step.state.hold()).collect();
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        // Other steps, which make room for experts too, have ended.
+        let resident_then = self.resident.as_ref().map(Resident::now);
         let mut data = Vec::new();
         for runs in batch::passes(&lens, self.options.chunk) {
             let done = catch_unwind(AssertUnwindSafe(|| {

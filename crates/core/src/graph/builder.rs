@@ -14,6 +14,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::state::{LayerState, StateSpec};
+use crate::weights::MatrixShape;
 
 /// Builds a [`Graph`] op by op. Names of values are given per op and prefixed by the current scope.
 #[derive(Debug, Default)]
@@ -47,20 +48,22 @@ impl GraphBuilder {
     /// Declares a weight matrix that is some rows of `k` elements of the tensor `name`. Declaring the same rows again gives
     /// the same matrix.
     pub fn matrix_rows(&mut self, name: &str, format: Format, rows: Range<usize>, k: usize) -> MatrixId {
-        self.add_matrix(MatrixInfo {
+        self.add_matrix(name, rows.start, MatrixShape { format, stack: 1, m: rows.len(), k })
+    }
+
+    fn add_matrix(&mut self, name: &str, first_row: usize, shape: MatrixShape) -> MatrixId {
+        let MatrixShape { format, stack, m, k } = shape;
+        let new = MatrixInfo {
             name: name.to_owned(),
             format,
-            first_row: rows.start,
-            stack: 1,
-            m: rows.len(),
+            first_row,
+            stack,
+            m,
             k,
             embedding: false,
             matmul: false,
             experts: false,
-        })
-    }
-
-    fn add_matrix(&mut self, new: MatrixInfo) -> MatrixId {
+        };
         let place = |info: &MatrixInfo| (info.first_row, info.stack, info.m);
         let same = |info: &MatrixInfo| info.name == new.name && place(info) == place(&new);
         let known = self.matrices.iter().position(same);
@@ -207,7 +210,7 @@ impl GraphBuilder {
         heads: usize,
     ) -> Result<ValueId, Error> {
         let ((rows, width), (rows_b, width_b)) = (self.shape(a), self.shape(b));
-        self.expect(name, "second operands with the rows of the first", 1, usize::from(rows == rows_b))?;
+        self.expect_rows(name, rows_b, rows)?;
         for width in [width, width_b] {
             self.expect(
                 name,
@@ -290,12 +293,21 @@ impl GraphBuilder {
     fn same_shape(&self, name: &str, a: ValueId, b: ValueId) -> Result<(Rows, usize), Error> {
         let ((rows, width), (rows_b, width_b)) = (self.shape(a), self.shape(b));
         self.expect(name, "elements of the second operand", width, width_b)?;
-        self.expect(name, "second operands with the rows of the first", 1, usize::from(rows == rows_b))?;
+        self.expect_rows(name, rows_b, rows)?;
         Ok((rows, width))
     }
 
     fn expect_tokens(&self, name: &str, rows: Rows) -> Result<(), Error> {
-        self.expect(name, "operands with a row per token", 1, usize::from(rows == Rows::Tokens))
+        self.expect_rows(name, rows, Rows::Tokens)
+    }
+
+    fn expect_rows(&self, name: &str, rows: Rows, wanted: Rows) -> Result<(), Error> {
+        let what = match wanted {
+            Rows::Tokens => "operands with a row per token",
+            Rows::Outputs => "operands with a row per output",
+            Rows::Slots(_) => "operands with a row per slot of the choice",
+        };
+        self.expect(name, what, 1, usize::from(rows == wanted))
     }
 
     fn expect(&self, op: &str, what: &'static str, expected: usize, got: usize) -> Result<(), Error> {

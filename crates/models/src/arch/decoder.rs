@@ -132,9 +132,8 @@ impl<'a, 'f> Decoder<'a, 'f> {
         };
         let shape = KvShape { heads: kv_heads, k_dim: p.k_dim, v_dim: p.v_dim };
         let state = self.g.kv_state(shape, attention.window);
-        let sinks = self.tensor("attn_sinks", "weight");
         let sinks = match attention.sinks {
-            true => Some(self.source.vector(&mut self.g, &sinks, heads)?),
+            true => Some(self.vector("attn_sinks.weight", heads)?),
             false => None,
         };
         let info = AttentionInfo { state, scale: p.scale, soft_cap: p.score_cap, sinks };
@@ -250,8 +249,7 @@ impl<'a, 'f> Decoder<'a, 'f> {
     }
 
     fn norm_of(&mut self, name: &str, tensor: &str, x: ValueId, len: usize) -> Result<ValueId, ModelError> {
-        let tensor = self.tensor(tensor, "weight");
-        let weight = self.source.vector(&mut self.g, &tensor, len)?;
+        let weight = self.vector(&format!("{tensor}.weight"), len)?;
         Ok(self.g.rms_norm(name, x, weight, self.params.eps)?)
     }
 

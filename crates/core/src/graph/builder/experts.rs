@@ -6,6 +6,7 @@ use cera_quant::ops::Routing;
 use super::GraphBuilder;
 use crate::error::Error;
 use crate::graph::{MatrixId, MatrixInfo, Op, RouteId, RouteInfo, Rows, ValueId, VectorId};
+use crate::weights::MatrixShape;
 
 impl GraphBuilder {
     /// Declares a stack of `stack` weight matrices of `m` rows of `k` elements, which are all rows of the tensor `name`.
@@ -17,17 +18,7 @@ impl GraphBuilder {
         stack: usize,
         (m, k): (usize, usize),
     ) -> MatrixId {
-        self.add_matrix(MatrixInfo {
-            name: name.to_owned(),
-            format,
-            first_row: 0,
-            stack,
-            m,
-            k,
-            embedding: false,
-            matmul: false,
-            experts: false,
-        })
+        self.add_matrix(name, 0, MatrixShape { format, stack, m, k })
     }
 
     /// `x . w^T` of every head of `x` with the matrix of `weight`, a stack, that is the head's; one head per matrix.
@@ -83,12 +74,9 @@ impl GraphBuilder {
         let (rows, width) = self.shape(x);
         let slots = Rows::Slots(route);
         let MatrixInfo { stack, m, k, .. } = self.matrices[weight.0];
-        self.expect(
-            name,
-            "operands with a row per token or slot",
-            1,
-            usize::from(rows == slots || rows == Rows::Tokens),
-        )?;
+        if rows != Rows::Tokens {
+            self.expect_rows(name, rows, slots)?;
+        }
         self.expect(name, "elements per weight row", width, k)?;
         self.expect(name, "experts", self.routes[route.0].experts, stack)?;
         if let Some(bias) = bias {
@@ -105,7 +93,7 @@ impl GraphBuilder {
     /// [`Error::Operand`] if `x` has not one row per slot of the choice.
     pub fn combine(&mut self, name: &str, x: ValueId, route: RouteId) -> Result<ValueId, Error> {
         let (rows, width) = self.shape(x);
-        self.expect(name, "operands with a row per slot", 1, usize::from(rows == Rows::Slots(route)))?;
+        self.expect_rows(name, rows, Rows::Slots(route))?;
         Ok(self.push(name, Op::Combine { x, route }, Rows::Tokens, width))
     }
 
@@ -122,7 +110,7 @@ impl GraphBuilder {
         let (rows, width) = self.same_shape(name, acc, x)?;
         let (factor_rows, factors) = self.shape(factor);
         self.expect(name, "factors of a row", 1, factors)?;
-        self.expect(name, "factors with the rows of the operands", 1, usize::from(factor_rows == rows))?;
+        self.expect_rows(name, factor_rows, rows)?;
         Ok(self.push(name, Op::AddScaled { acc, x, factor }, rows, width))
     }
 }

@@ -66,9 +66,8 @@ impl Decoder<'_, '_> {
         let bias = self.tensor("ssm_conv1d", "bias");
         let bias = self.source.vector_opt(&mut self.g, &bias, 0..width, width)?;
         let qkv = self.g.conv("ssm_conv", qkv, (weight, bias), ConvForm::Silu)?;
-        let decay = self.source.vector(&mut self.g, &format!("blk.{}.ssm_a", self.layer), shape.v_heads)?;
-        let step = self.tensor("ssm_dt", "bias");
-        let step = self.source.vector(&mut self.g, &step, shape.v_heads)?;
+        let decay = self.vector("ssm_a", shape.v_heads)?;
+        let step = self.vector("ssm_dt.bias", shape.v_heads)?;
         let q_scale = 1.0 / (shape.k_dim as f32).sqrt();
         let rule = DeltaRule { shape, norm: QkNorm::L2 { eps: EPS }, q_scale, k_scale: 1.0 };
         let y = self.g.delta_rule("delta_rule", (qkv, a, b), rule, (decay, step))?;
