@@ -146,7 +146,7 @@ fn judge_memory(name: &str, cell: &LoadCell) -> [Verdict; 3] {
 /// Encoding of long texts, with a byte-level and a SentencePiece vocabulary.
 pub(super) fn tokenize(setup: &Setup<'_>) -> Result<Vec<Verdict>> {
     let demo = model::fetch(&model::SMOLLM2, &model::cache_dir()?)?;
-    let pieces = proc::root().join("tests/fixtures/arch/gemma3/vocab.gguf");
+    let pieces = proc::root().join("tests/fixtures/arch/gemma3/model.gguf");
     [("tokenize-bytes", demo), ("tokenize-pieces", pieces)]
         .into_iter()
         .map(|(name, file)| {
