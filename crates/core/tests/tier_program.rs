@@ -10,6 +10,7 @@ use cera_core::{
 };
 use cera_quant::acts::{ActFormat, ActsRef};
 use cera_quant::kv::{KvShape, KvType};
+use cera_quant::num::fma;
 use cera_quant::ops::{Activation, Pointwise, RopePairs};
 use cera_quant::pack::{self, PackedRef};
 use cera_quant::{Format, QuantError};
@@ -326,5 +327,32 @@ fn columns_are_copied_side_by_side() {
     {
         let columns = Columns { first, len, stride, count };
         assert!(matches!(graph(columns), Err(Error::Operand { what: "columns", .. })), "{columns:?}");
+    }
+}
+
+#[test]
+fn rows_are_scaled_by_factors_of_their_own() {
+    let mut g = GraphBuilder::new();
+    let embedding = g.matrix("embedding", Format::F32, VOCABULARY, WIDTH);
+    let head = g.matrix("head", Format::F32, 1, WIDTH);
+    let x = g.embed("x", embedding);
+    let factor = g.linear("factor", x, head, None).unwrap();
+    let scaled = g.scale_rows("scaled", x, factor).unwrap();
+    let twice = g.add_scaled("twice", (scaled, x), factor).unwrap();
+    assert!(g.scale_rows("wrong", factor, x).is_err() && g.add_scaled("wrong", (factor, x), factor).is_err());
+    let rows = g.select_outputs("rows", twice).unwrap();
+    let graph = g.finish(rows).unwrap();
+    let (embedding, head) = (f32_matrix(1, VOCABULARY, WIDTH), f32_matrix(2, 1, WIDTH));
+    let program =
+        Program::new(graph, vec![embedding, head], Runtime::from_env().unwrap(), ProgramOptions::default())
+            .unwrap();
+    let (table, weights) = (numbers(1, VOCABULARY * WIDTH), numbers(2, WIDTH));
+    let tokens: Vec<u32> = (0..30).collect();
+    for (row, got) in logits(&program, &tokens).chunks_exact(WIDTH).enumerate() {
+        let x = &table[row * WIDTH..][..WIDTH];
+        let factor = x.iter().zip(&weights).fold(0.0f32, |sum, (x, w)| fma(*w, *x, sum));
+        for (x, got) in x.iter().zip(got) {
+            assert_eq!(got.to_bits(), fma(factor, *x, factor * x).to_bits(), "token {row}");
+        }
     }
 }

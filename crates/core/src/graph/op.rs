@@ -75,10 +75,10 @@ pub enum Op {
         /// The choice of experts.
         route: RouteId,
     },
-    /// `acc + factor * x`, with one factor for each row.
+    /// `acc + factor * x`, or the product alone, with one factor for each row.
     AddScaled {
-        /// An addend.
-        acc: ValueId,
+        /// An addend; zero without one.
+        acc: Option<ValueId>,
         /// The other one.
         x: ValueId,
         /// Its factors.
@@ -204,7 +204,7 @@ impl Op {
             Op::Route { logits, .. } => [Some(logits), None, None],
             Op::Attention { q, k, v, .. } => [Some(q), Some(k), Some(v)],
             Op::DeltaRule { qkv, a, b, .. } => [Some(qkv), Some(a), Some(b)],
-            Op::AddScaled { acc, x, factor } => [Some(acc), Some(x), Some(factor)],
+            Op::AddScaled { acc, x, factor } => [acc, Some(x), Some(factor)],
             Op::Gated { gate, up, .. } => [Some(gate), Some(up), None],
             Op::StateSpace { x, dt, .. } => [Some(x), Some(dt), None],
             Op::Add { a, b } | Op::JoinHeads { a, b, .. } => [Some(a), Some(b), None],

@@ -134,7 +134,9 @@ fn aliases(phases: &[Phase], acts: &[ActsInfo], lifetimes: &Lifetimes) -> Vec<us
                 Local::Rope { x, .. } | Local::Pointwise { x, .. } => [Some(x), None],
                 Local::Gated { gate, up, .. } if gate != up => [Some(gate), None],
                 Local::Add { a, b, .. } if a != b => [Some(a), Some(b)],
-                Local::AddScaled { acc, x, factor, .. } if acc != x && acc != factor => [Some(acc), None],
+                Local::AddScaled { acc, x, factor, .. } if acc != Some(x) && acc != Some(factor) => {
+                    [acc, None]
+                }
                 _ => continue,
             };
             if let (Some(operand), Some(out)) = (operands.into_iter().flatten().find(|&v| dies(v)), op.out())

@@ -72,7 +72,7 @@ pub(crate) enum Local {
     Pointwise { x: ValueId, function: Pointwise, out: ValueId },
     Add { a: ValueId, b: ValueId, out: ValueId },
     JoinHeads { a: ValueId, b: ValueId, heads: usize, out: ValueId },
-    AddScaled { acc: ValueId, x: ValueId, factor: ValueId, out: ValueId },
+    AddScaled { acc: Option<ValueId>, x: ValueId, factor: ValueId, out: ValueId },
     Route { logits: ValueId, route: RouteId, out: ValueId },
     Combine { x: ValueId, choice: ValueId, out: ValueId },
     Select { x: ValueId, out: ValueId },
@@ -197,7 +197,7 @@ impl Local {
             Local::Append { k, v, .. } => [Some(k), Some(v), None],
             Local::Gated { gate, up, .. } => [Some(gate), Some(up), None],
             Local::Add { a, b, .. } | Local::JoinHeads { a, b, .. } => [Some(a), Some(b), None],
-            Local::AddScaled { acc, x, factor, .. } => [Some(acc), Some(x), Some(factor)],
+            Local::AddScaled { acc, x, factor, .. } => [acc, Some(x), Some(factor)],
             Local::Combine { x, choice, .. } => [Some(x), Some(choice), None],
         };
         inputs.into_iter().flatten()

@@ -98,10 +98,10 @@ impl Pass<'_> {
         }
     }
 
-    /// `acc + factor * x` for the rows of a column tile.
+    /// `acc + factor * x`, or the product alone, for the rows of a column tile.
     pub(super) fn add_scaled(
         &self,
-        (acc, x, factor): (ValueId, ValueId, ValueId),
+        (acc, x, factor): (Option<ValueId>, ValueId, ValueId),
         out: ValueId,
         rows: Range<usize>,
         kernels: &Kernels<'_>,
@@ -109,8 +109,15 @@ impl Pass<'_> {
         // SAFETY: a tile's rows belong to one chunk (chunks); operands were written by this worker in this phase or in an
         // earlier one (barriers), and only `acc` may be the memory of the result (lifetimes).
         let (x, factor, out) = unsafe {
-            (self.read(x, rows.clone()), self.read(factor, rows.clone()), self.replace(acc, out, rows))
+            let out = match acc {
+                Some(acc) => self.replace(acc, out, rows.clone()),
+                None => self.write(out, rows.clone()),
+            };
+            (self.read(x, rows.clone()), self.read(factor, rows), out)
         };
+        if acc.is_none() {
+            out.fill(0.0);
+        }
         let width = out.len() / factor.len();
         for ((acc, x), &factor) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)).zip(factor) {
             kernels.add_scaled(&mut AddScaledArgs { acc, x, factor });

@@ -107,8 +107,25 @@ impl GraphBuilder {
         (acc, x): (ValueId, ValueId),
         factor: ValueId,
     ) -> Result<ValueId, Error> {
-        let (rows, width) = self.same_shape(name, acc, x)?;
-        let (factor_rows, factors) = self.shape(factor);
+        self.same_shape(name, acc, x)?;
+        self.add_or_scale(name, Some(acc), (x, factor))
+    }
+
+    /// `factor * x`, with one factor for each row: the gate of a token's result, for example.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] if the shapes do not fit.
+    pub fn scale_rows(&mut self, name: &str, x: ValueId, factor: ValueId) -> Result<ValueId, Error> {
+        self.add_or_scale(name, None, (x, factor))
+    }
+
+    fn add_or_scale(
+        &mut self,
+        name: &str,
+        acc: Option<ValueId>,
+        (x, factor): (ValueId, ValueId),
+    ) -> Result<ValueId, Error> {
+        let ((rows, width), (factor_rows, factors)) = (self.shape(x), self.shape(factor));
         self.expect(name, "factors of a row", 1, factors)?;
         self.expect_rows(name, factor_rows, rows)?;
         Ok(self.push(name, Op::AddScaled { acc, x, factor }, rows, width))
